@@ -1,4 +1,4 @@
-"""The accounts: counts of what happened to every event, per input stream."""
+"""The accounts of events: each received event is in exactly one account; counts are kept per input stream."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unw
 """Names of the accounts: every received event is in exactly one of them, or pending."""
 
 FINDINGS = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
-"""Counts beside the accounts: the findings of the time rules, whatever happened to the event (AZ-24), and events with a
-time finer than microseconds, which was cut."""
+"""Counts beside the accounts: findings of the time rules, whatever happened to the event (AZ-24); and events whose time
+was rounded down to microseconds (``truncated``)."""
 
 SHOWN = ("adjusted", "truncated")
-"""The part of ``FINDINGS`` that is shown with the accounts: events whose times were changed."""
+"""The counts of ``FINDINGS`` that users see with the accounts: events whose times were changed."""
 
 SKIPPED = "skipped"
-"""Count of events that were not received because they are older than the first output of the run needs (AZ-13)."""
+"""Count of events that are not received, because they are too old for the first output of the run (AZ-13)."""
 
 _NAMES = ("received", SKIPPED, *ACCOUNTS, *FINDINGS)
 
 
 class AccountsError(WindboltError):
-    """Events are missing from the accounts or counted twice: a defect of windbolt, never of the input."""
+    """Events that are missing from the accounts or counted twice: always a defect of windbolt, not of the input."""
 
 
 class Accounts:
-    """Monotonic counters per input stream of one bolt; ``pending`` is counted where the events are stored."""
+    """Counts of the events of one bolt, per input stream, which only grow; ``pending`` events are counted elsewhere,
+    where they are stored."""
 
     __slots__ = ("_counts", "streams")
 
     def __init__(self, streams: Sequence[str], counts: Mapping[str, Sequence[int]] | None = None) -> None:
         self.streams, given = tuple(streams), counts or {}
         self._counts = {name: np.array(given[name], np.int64) for name in _NAMES if name in given}
-        """By name, in any order; none if all are 0."""
+        """The counts by name; a name whose counts are all 0 may be missing."""
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
-        """Add counts, one per stream, to an account (or to ``received``, or ``adjusted``)."""
+        """Adds counts, one per stream, to an account, ``received`` or a finding."""
         self._counts[account] = self._of(account) + np.asarray(by_stream, dtype=np.int64)
 
     def merge(self, other: Mapping[str, Sequence[int]]) -> None:
-        """Add the counts of a task, in the form of ``to_json``."""
+        """Adds the counts of a task, in the form of ``to_json``."""
         for account, by_stream in other.items():
             self.add(account, by_stream)
 
@@ -60,9 +61,9 @@ class Accounts:
         return [int(count) for count in self._of(account)]
 
     def check(self, pending: Sequence[int], bolt: str) -> None:
-        """Raise AccountsError unless, on every stream, the accounts and ``pending`` add up to what was received."""
-        held = sum((self._counts[name] for name in ACCOUNTS if name in self._counts), np.asarray(pending))
-        if (held != self._of("received")).any():
+        """Raises AccountsError unless, on every stream, the accounts and ``pending`` add up to ``received``."""
+        accounted = sum((self._counts[name] for name in ACCOUNTS if name in self._counts), np.asarray(pending))
+        if (accounted != self._of("received")).any():
             raise AccountsError(
                 f"the accounts of bolt {bolt!r} do not add up: {self.to_json()} and pending {list(pending)}",
                 why=f"received = {' + '.join(ACCOUNTS)} + pending",
@@ -70,16 +71,15 @@ class Accounts:
             )
 
     def totals(self, pending: int) -> dict[str, int]:
-        """Returns the totals of all accounts over all streams, with ``received``, those of ``SHOWN`` and
-        ``pending``."""
+        """Returns the totals over all streams: ``received``, the accounts, the counts of ``SHOWN``, and ``pending``."""
         return {name: self[name] for name in ("received", *ACCOUNTS, *SHOWN)} | {"pending": pending}
 
     def metrics(self) -> dict[str, int]:
-        """Totals of what the time rules found (AZ-24): early, late, out-of-order, adjusted and truncated events."""
+        """Returns the totals of ``FINDINGS`` over all streams (AZ-24)."""
         return {name: self[name] for name in FINDINGS}
 
     def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
-        """Returns all counts of each stream, with ``pending``."""
+        """Returns all counts of each stream, and its ``pending`` events."""
         none = [0] * len(self.streams)
         counts = {name: self._counts[name].tolist() if name in self._counts else none for name in _NAMES}
         return {
@@ -88,9 +88,9 @@ class Accounts:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the non-zero counts: per account a list by stream."""
-        found = ((name, self._of(name)) for name in _NAMES if name in self._counts)
-        return {name: counts.tolist() for name, counts in found if counts.any()}
+        """Returns the counts that are not all 0: for each name a list with a count per stream."""
+        known = ((name, self._of(name)) for name in _NAMES if name in self._counts)
+        return {name: counts.tolist() for name, counts in known if counts.any()}
 
     def _of(self, account: str) -> NDArray[np.int64]:
         """Returns the counts of an account by stream. Raises KeyError if there is no such account."""

@@ -1,4 +1,4 @@
-"""The event queue of one bolt task: events not yet settled, and the settled ones in order."""
+"""The event queue of one bolt task: settled events in their final order, and events that wait to be settled."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ if TYPE_CHECKING:
     from windowing.window import Members
 
 
-# The event queue of one bolt task: events not yet settled, and the settled ones in order.
-
-
 _PARTS = 4
-"""Number of unsettled parts that are left unmerged, however large they are."""
+"""Number of waiting parts that are never merged."""
 _LARGE = 1 << 16
-"""Number of events from which parts are merged only where they overlap in time. Fewer events are merged as a whole, so
-that windows have few chunks."""
+"""Number of events from which on parts are merged only where they overlap in time. Fewer events are merged completely,
+so that windows have few chunks."""
 _MOST_CUT = 32
-"""Most parts for which overlaps are computed, because slices of all parts are taken for each of them."""
+"""Greatest number of parts whose overlaps are computed; the number of slices grows with its square."""
 
 
 class SettledEvents:
-    """Immutable view of the settled events at one moment. A window reads it even after the queue has moved on."""
+    """An immutable view of the settled events at one moment; windows can read it after the queue has changed."""
 
     __slots__ = ("_chunks", "_starts", "schema", "stream_names", "times")
 
@@ -52,7 +49,7 @@ class SettledEvents:
         return bool(self._chunks) and self._chunks[0].weights is not None
 
     def pieces(self, start: int, stop: int) -> list[Events]:
-        """Returns the events from ``start`` to ``stop`` as slices of the chunks that hold them."""
+        """Returns the events from ``start`` to ``stop``, exclusive, as slices of chunks."""
         pieces = []
         index = bisect_right(self._starts, start) - 1
         while start < stop:
@@ -89,14 +86,14 @@ class SettledEvents:
 class EventQueue:
     """The events of one task, in order of (time, arrival).
 
-    Added events wait until they are settled, that is until no event can come before them. Their order then never
-    changes, so a window is a run of positions.
+    Added events wait until no event can come before them; then they are settled. The order of settled events never
+    changes, so the events of a window are a range of positions.
     """
 
     def __init__(self, stream_names: Sequence[str] = ("default",)) -> None:
         self.stream_names = tuple(stream_names)
         self.base = 0
-        """Number of events dropped from the head so far."""
+        """Number of events that have been dropped from the head so far."""
         self._waiting: list[Events] = []
         self._chunks: list[Events] = []
         self._starts: list[int] = []  # absolute position of each chunk
@@ -119,32 +116,32 @@ class EventQueue:
 
     @property
     def timestamps(self) -> NDArray[np.int64]:
-        """The times of the settled events in microseconds, in order; read-only, since users' policies see them."""
+        """The times of the settled events in microseconds, ascending; read-only, because users' policies get them."""
         times = self._times[self._head : self._tail]
         times.flags.writeable = False
         return times
 
     @property
     def waiting_events(self) -> list[Events]:
-        """The events that are not settled yet: each part in order of time, the parts in order of arrival."""
+        """The events that are not settled yet, in parts; parts are in order of arrival, each is in order of time."""
         return list(self._waiting)
 
     def add(self, events: Events) -> None:
-        """Add events that arrived after all earlier ones."""
+        """Adds events, which arrived after all events in the queue."""
         self.restore([events])
-        # Small parts are merged as they come, each event a few times at most, so that settling handles few parts.
+        # Small parts are merged early, so that there are few parts; each event is merged only a few times.
         while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
             self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Restore events that a queue held before, in order of arrival."""
+        """Adds the events of an earlier queue, in parts in order of arrival."""
         for events in parts:
             if len(events):
                 self._schema = self._schema or events.payload.schema
                 self._waiting.append(events.sorted())
 
     def settle(self, frontier: int) -> int:
-        """Put all events up to the frontier (microseconds) in their final order; return how many there were."""
+        """Settles all events up to the frontier (microseconds); returns their number."""
         ready, waiting = [], []
         for events in self._waiting:
             times = events.timestamps
@@ -156,19 +153,19 @@ class EventQueue:
         self._waiting = waiting
         if not ready:
             return 0
-        early = _in_order(ready)
-        for events in [*ready[:early], *_merged(ready[early:])]:
+        sorted_parts = _count_sorted_parts(ready)
+        for events in [*ready[:sorted_parts], *_merge_parts(ready[sorted_parts:])]:
             self._append(events)
         return sum(map(len, ready))
 
     def settle_first(self, count: int) -> None:
-        """Put the first ``count`` events, by (time, arrival), in their final order."""
+        """Settles the first ``count`` events in order of (time, arrival)."""
         merged = Events.concat(self._waiting).sorted()
         self._append(merged.slice(0, count))
         self._waiting = [merged.slice(count, len(merged))] if len(merged) > count else []
 
     def drop(self, count: int) -> None:
-        """Drop the first ``count`` events; the positions of the others decrease by ``count``."""
+        """Drops the first ``count`` events; the positions of the others decrease by ``count``."""
         self.base += count
         self._head += count
         passed = bisect_right(self._starts, self.base) - 1
@@ -188,7 +185,7 @@ class EventQueue:
         self._chunks.append(events)
         grown = self._tail + len(events)
         if grown > len(self._times):
-            # A new buffer rather than a moved one: windows may still read the old one.
+            # The old buffer is not changed, because windows may still read it.
             times = np.empty(max(2 * (self.settled_count + len(events)), 1024), np.int64)
             times[: self.settled_count] = self.timestamps
             self._times, self._head, self._tail = times, 0, self.settled_count
@@ -197,9 +194,9 @@ class EventQueue:
         self._tail = grown
 
 
-def _in_order(parts: list[Events]) -> int:
-    """Returns the number of leading parts, each sorted, that hold nothing later than any event of the parts after
-    them."""
+def _count_sorted_parts(parts: list[Events]) -> int:
+    """Returns the number of leading parts without an event later than the first event of all parts after them. Each
+    part is sorted."""
     firsts = np.array([events.timestamps[0] for events in parts])
     earliest_from = np.minimum.accumulate(firsts[::-1])[::-1]  # the earliest time in each part and those after it
     for index, events in enumerate(parts[:-1]):
@@ -208,31 +205,31 @@ def _in_order(parts: list[Events]) -> int:
     return len(parts)
 
 
-def _merged(parts: list[Events]) -> list[Events]:
-    """Returns the events of parts that overlap in time, each sorted, in order of (time, part): a few chunks, one after
-    another.
+def _merge_parts(parts: list[Events]) -> list[Events]:
+    """Merges parts that overlap in time, each of which is sorted; returns a few chunks in order of (time, part).
 
-    Files that follow each other overlap by as much as their events are out of order. Only the events in the overlap are
-    copied and sorted, where they are the smaller part.
+    Successive files overlap by as much as their events are out of order. If less than half of the events are in
+    overlaps, only these are copied and sorted.
     """
     total = sum(map(len, parts))
     if total >= _LARGE and len(parts) <= _MOST_CUT:
-        stretches = [[events for events in stretch if len(events)] for stretch in _by_overlap(parts)]
-        copied = sum(sum(map(len, stretch)) for stretch in stretches if len(stretch) > 1)
+        periods = [[events for events in period if len(events)] for period in _divide_at_overlaps(parts)]
+        copied = sum(sum(map(len, period)) for period in periods if len(period) > 1)
         if 2 * copied <= total:
-            return [Events.concat(stretch).sorted() for stretch in stretches if stretch]
+            return [Events.concat(period).sorted() for period in periods if period]
     return [Events.concat(parts).sorted()] if parts else []
 
 
-def _by_overlap(parts: list[Events]) -> Iterator[list[Events]]:
-    """Yield, in order, each stretch of time in which a part has events: a list of the slices of all parts in it."""
+def _divide_at_overlaps(parts: list[Events]) -> Iterator[list[Events]]:
+    """Yields successive periods of time in which either one part or several parts have events: for each period the
+    slices of all parts in it."""
     starts = [(int(events.timestamps[0]), False) for events in parts]
     stops = [(int(events.timestamps[-1]), True) for events in parts]
     begun, positions = 0, [0] * len(parts)
-    for time, stops_here in sorted([*starts, *stops]):
-        before, begun = begun, begun + (-1 if stops_here else 1)
-        if before == 1 or begun == 1 < before:  # one part was alone up to here, or several were
-            side: Literal["left", "right"] = "right" if stops_here else "left"
+    for time, is_stop in sorted([*starts, *stops]):
+        before, begun = begun, begun + (-1 if is_stop else 1)
+        if before == 1 or begun == 1 < before:  # a period ends here
+            side: Literal["left", "right"] = "right" if is_stop else "left"
             ends = [int(np.searchsorted(events.timestamps, time, side=side)) for events in parts]
             yield [events.slice(low, high) for events, low, high in zip(parts, positions, ends, strict=True)]
             positions = ends

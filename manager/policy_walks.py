@@ -1,4 +1,4 @@
-"""Calls the policies of a user for one task or key, and checks their answers (decision 96)."""
+"""Calls the user's policies for one unit, a task or a key, and checks their answers (decision 96)."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# One task, or one key, with policies of a user's own: what is kept of it, its tracked events, and errors of policies.
+# A unit: its record, its tracked events, and the errors of its policies.
 #
-# An event is *tracked*, which is Storm's word, when policies are told of it: once its place in the order is final, and
-# so its number.
+# Storm's word *tracked*: an event is tracked when it is passed to the policies. By then its position in the order, and
+# so its number, is final.
 
 
 class PolicyFailure(Exception):
-    """Error of a user's policy: its exception or wrong answer, and the arguments of the call."""
+    """A hook of a user's policy has raised an exception or returned a wrong answer."""
 
     def __init__(
         self, policy: Policy, hook: str, about: QueuedEvent | str, key: Any, error: BaseException | str
     ) -> None:
-        """``about``: the event, moment or window; ``error``: the exception of the policy, or a description of its wrong
+        """``about``: the event, moment or window of the call. ``error``: the exception, or a description of the wrong
         answer."""
         super().__init__(error if isinstance(error, str) else error_text(error))
         self.policy, self.hook, self.key, self.error = policy, hook, key, error
@@ -57,14 +57,14 @@ class PolicyFailure(Exception):
 
 
 class _Walk(Protocol):
-    """Caller of a policy for one unit."""
+    """Calls a policy for one unit."""
 
     policy: Any
     key: Any
 
 
-def call(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> Any:
-    """Calls a hook of a policy. Raises PolicyFailure for its exceptions."""
+def call_hook(walk: _Walk, hook: str, about: QueuedEvent | str, *arguments: Any) -> Any:
+    """Call a hook of a policy. Raises PolicyFailure if the hook raises an exception."""
     try:
         return getattr(walk.policy, hook)(*arguments)
     except USER_EXCEPTIONS as error:
@@ -78,35 +78,35 @@ class UnitRecord:
     count: int = 0
     """Number of events tracked."""
     time: int | None = None
-    """Time that the unit has reached; None before the first event."""
+    """Time of the unit: the greatest time of its events and moments; None before the first event."""
     ties: int = 0
-    """Number of the last events, one after another, that are at this time."""
+    """Number of the last events in a row whose time is ``time``."""
     fired: int | None = None
     """The reference of the last firing."""
     fired_count: int = 0
     """Number of events up to the last firing."""
     tracked: int = 0
-    """Number of events that the eviction has tracked."""
+    """Number of events that the eviction policy has tracked."""
     evicted: int | None = None
-    """The reference of the last firing that the eviction has decided about."""
+    """The reference of the last firing for which the eviction policy has chosen events."""
     evicted_count: int = 0
-    """Number of events up to that firing."""
+    """Number of events up to the firing of ``evicted``."""
     touched: int | None = None
-    """Time that the unit had reached with the last event."""
+    """Time of the unit at its last event."""
     wake_at: int | None = None
-    """The moment that the trigger has asked for."""
+    """The moment that the trigger has set as ``wake_at``."""
     next_end: int | None = None
     """The next multiple of ``every``, or the next end of a slide, at which the trigger is called."""
     last_end: int | None = None
-    """The last end of a slide that an event so far makes due."""
+    """The last end of a slide that the events so far make due."""
     trigger: dict[str, Any] = field(default_factory=dict)
-    """The state of the trigger."""
+    """The state of the trigger policy."""
     eviction: dict[str, Any] = field(default_factory=dict)
-    """The state of the eviction."""
+    """The state of the eviction policy."""
 
     @staticmethod
     def from_text(text: str) -> UnitRecord:
-        """Returns the record that ``to_text`` gave."""
+        """Returns the record that ``to_text`` has encoded."""
         return UnitRecord(**json.loads(text))
 
     def to_text(self) -> str:
@@ -121,11 +121,11 @@ class UnitRecord:
 
 
 Indices = range | np.ndarray
-"""Indices of events: a range if they are consecutive, which costs nothing, else an array."""
+"""Indices of events: a range if they are consecutive, else an array."""
 
 
 def compact_indices(indices: NDArray[np.int64]) -> Indices:
-    """Returns ascending indices, as a range if they are consecutive."""
+    """Returns ascending indices: a range if they are consecutive, else the array."""
     if not len(indices):
         return range(0)
     low, high = int(indices[0]), int(indices[-1]) + 1
@@ -133,12 +133,12 @@ def compact_indices(indices: NDArray[np.int64]) -> Indices:
 
 
 def as_index(indices: Indices) -> slice | NDArray[np.int64]:
-    """Returns indices in the form that selects them from an array."""
+    """Returns a slice or array that selects these indices from an array."""
     return slice(indices.start, indices.stop) if isinstance(indices, range) else indices
 
 
-def masked(indices: Indices, which: NDArray[np.bool_]) -> Indices:
-    """Returns the indices that a mask picks."""
+def select_indices(indices: Indices, which: NDArray[np.bool_]) -> Indices:
+    """Returns the indices for which the mask is true."""
     count = int(np.count_nonzero(which))
     if count == len(indices):
         return indices
@@ -156,24 +156,24 @@ class TrackedEvents:
 
     times: NDArray[np.int64]
     places: Indices
-    """The place of each in the columns; a range if they are consecutive."""
+    """The row of each event in the columns."""
     lists: Mapping[str, Sequence[Any]]
-    """The columns of these events and others as Python values, converted at the first access."""
+    """The columns as Python values, converted at the first access; they also have rows of other events."""
     arrays: Mapping[str, NDArray[Any]]
-    """The columns of ``columns`` as NumPy arrays."""
+    """The same columns as NumPy arrays."""
     streams: NDArray[np.object_]
-    """The name of the stream of each event of the columns."""
+    """The name of the stream of each row of the columns."""
 
     def __len__(self) -> int:
         return len(self.times)
 
     @property
     def rows(self) -> Sequence[int]:
-        """The places as Python numbers."""
+        """``places`` as Python numbers."""
         return self.places if isinstance(self.places, range) else self.places.tolist()
 
     def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
-        """Returns the events at these indices, as columns; ``numbers`` are their numbers."""
+        """Returns the columns of the events at these indices; ``numbers``: the numbers of these events."""
         index = as_index(which)
         places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
         return QueuedEvents(
@@ -182,15 +182,15 @@ class TrackedEvents:
 
 
 def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns a view that a policy cannot write to, because the engine uses the array itself."""
+    """Returns a view of an array that a policy cannot write to."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-# The calls of a trigger for one task or key, and its answers: a walk over events and moments (decision 96).
+# The calls of a trigger policy for one unit: a walk over events and moments (decision 96).
 #
-# The trigger sees nothing of what the eviction decides, so it walks first, over all that is newly tracked.
+# A trigger does not depend on the eviction policy, so the trigger's walk over all newly tracked events comes first.
 
 
 _FIRED_BY = {
@@ -203,20 +203,20 @@ _FIRED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A window for which the trigger has fired."""
+    """One firing of the trigger."""
 
     reference: int
     """End of the window in microseconds."""
     stop: int
-    """Number of events, since the task or key began, up to its end."""
+    """Number of events of the unit up to the end of the window."""
     by: FiredBy | None = None
     """Reason of the firing; None for a built-in trigger."""
 
 
 class TriggerWalk:
-    """Calls a trigger with events in order, and with the moments between them; ``firings`` gathers its answers.
+    """Calls a trigger with events and moments in order; ``firings`` lists the resulting firings.
 
-    ``track``, ``fire`` and ``pass_until`` keep ``record`` up to date, except for the context's moment.
+    ``track``, ``fire`` and ``pass_until`` update ``record``.
     """
 
     def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any) -> None:
@@ -229,33 +229,33 @@ class TriggerWalk:
         return self.record.trigger
 
     def track(self, tracked: TrackedEvents) -> None:
-        """Call the trigger for events, in order, and for the moments before each."""
+        """Call the trigger for events in order, and for the moments before each event."""
         raise NotImplementedError
 
     def pass_until(self, frontier: int) -> None:
-        """Call the trigger for the moments before a frontier in microseconds; FOREVER ends the streams."""
+        """Call the trigger for the moments before a frontier (microseconds; FOREVER ends the streams)."""
         raise NotImplementedError
 
     def fire(self) -> None:
-        """Fire now, as an event on arrival has asked for."""
+        """Fire now, because ``on_arrival`` has returned True."""
         raise NotImplementedError
 
     def end(self, moment: int) -> None:
-        """Call the trigger for the moments up to this one, in microseconds, at which the unit is forgotten."""
+        """Call the trigger for the moments up to ``moment`` (microseconds), at which the unit is forgotten."""
         self.pass_until(moment + 1)
 
     def due_at(self, moment: int) -> int:
-        """Returns the least frontier at which the trigger is called for a moment; both in microseconds."""
+        """Returns the least frontier at which the trigger is called for this moment; both in microseconds."""
         return moment + 1
 
-    def _fired(self, reference: int, stop: int, by: FiredBy | None = None) -> None:
+    def _add_firing(self, reference: int, stop: int, by: FiredBy | None = None) -> None:
         record = self.record
         record.fired, record.fired_count = reference, max(stop, record.fired_count)
         self.firings.append(Firing(reference, record.fired_count, by))
 
 
 class UserTriggerWalk(TriggerWalk):
-    """A trigger of a user's own, which is asked about each event, or about pieces of columns, and at its moments."""
+    """Calls the hooks of a user's trigger: for each event or for columns of events, and at moments."""
 
     def __init__(self, policy: TriggerPolicy, record: UnitRecord, key: Any, forget_after: int | None) -> None:
         super().__init__(policy, record, key)
@@ -282,26 +282,26 @@ class UserTriggerWalk(TriggerWalk):
             self._track_each(tracked)
 
     def fire(self) -> None:
-        self._answer(True, "on_arrival", "an event on arrival", self.record.count)
+        self._apply_answer(True, "on_arrival", "an event on arrival", self.record.count)
 
     def pass_until(self, frontier: int) -> None:
         if frontier != FOREVER:
-            self._pass(frontier)
+            self._call_moments(frontier)
             return
-        asked = {self.record.next_end, self.record.wake_at}
-        for moment in sorted(each for each in asked if each is not None):
+        moments = {self.record.next_end, self.record.wake_at}
+        for moment in sorted(each for each in moments if each is not None):
             if moment in (self.record.next_end, self.record.wake_at):  # the earlier one may have replaced it
-                self._moment(moment)
-        self._end("the end of the streams")
+                self._call_on_time(moment)
+        self._call_on_end("the end of the streams")
 
     def end(self, moment: int) -> None:
-        self._pass(moment + 1)
+        self._call_moments(moment + 1)
         self._advance_to(moment)
-        self._end(f"the end of the key at {show(moment)}")
+        self._call_on_end(f"the end of the key at {show(moment)}")
 
-    def _end(self, about: str) -> None:
-        self._answer(call(self, "on_end", about, self._context), "on_end", about, self.record.count)
-        self._note_wake("on_end", about)
+    def _call_on_end(self, about: str) -> None:
+        self._apply_answer(call_hook(self, "on_end", about, self._context), "on_end", about, self.record.count)
+        self._record_wake("on_end", about)
 
     # -- event by event
 
@@ -312,7 +312,7 @@ class UserTriggerWalk(TriggerWalk):
         try:
             for time, place in zip(tracked.times.tolist(), tracked.rows, strict=True):
                 if due is not None and due < time:
-                    self._pass(time)
+                    self._call_moments(time)
                     due, now = record.next_moment, context.time
                 if time > now:
                     now = record.time = context.time = time
@@ -326,9 +326,9 @@ class UserTriggerWalk(TriggerWalk):
                     due = record.next_moment
                 answer = track(event, context)
                 if answer is not False:
-                    self._answer(answer, "track", event, count - 1)
+                    self._apply_answer(answer, "track", event, count - 1)
                 if context.wake_at != self._wake:
-                    self._note_wake("track", event)
+                    self._record_wake("track", event)
                     due = record.next_moment
         except PolicyFailure:
             raise
@@ -337,14 +337,14 @@ class UserTriggerWalk(TriggerWalk):
 
     # -- moments
 
-    def _pass(self, until: int) -> None:
-        """Call the trigger for the moments before a time, one after another."""
+    def _call_moments(self, until: int) -> None:
+        """Call the trigger for the moments before a time (microseconds)."""
         due = self.record.next_moment
         while due is not None and due < until:
-            self._moment(due)
+            self._call_on_time(due)
             due = self.record.next_moment
 
-    def _moment(self, moment: int) -> None:
+    def _call_on_time(self, moment: int) -> None:
         record, context = self.record, self._context
         if record.next_end == moment:
             record.next_end = None
@@ -352,23 +352,24 @@ class UserTriggerWalk(TriggerWalk):
             record.wake_at = context.wake_at = self._wake = None
         self._advance_to(moment)
         about = f"at {show(moment)}"
-        answer = call(self, "on_time", about, moment, context)
-        self._answer(answer, "on_time", about, record.count - record.ties)
-        self._note_wake("on_time", about)
+        answer = call_hook(self, "on_time", about, moment, context)
+        self._apply_answer(answer, "on_time", about, record.count - record.ties)
+        self._record_wake("on_time", about)
 
     def _advance_to(self, moment: int) -> None:
         self.record.ties = self.record.ties if moment == self.record.time else 0
         self._context.time = self.record.time = moment
 
     def _multiple(self, time: int, every: int) -> int:
-        """Returns the first multiple of ``every`` at a time or after it."""
+        """Returns the first multiple of ``every`` that is not before a time."""
         offset = self.policy.offset.micros
         return -((offset - time) // every) * every + offset
 
     # -- answers
 
-    def _answer(self, answer: Any, hook: str, about: QueuedEvent | str, before: int) -> None:
-        """Take an answer; ``before`` is the number of events before the event or moment."""
+    def _apply_answer(self, answer: Any, hook: str, about: QueuedEvent | str, before: int) -> None:
+        """Check the answer of a hook, and fire if it says so. ``before``: the number of events before the event or
+        moment."""
         if answer is False:
             return
         record, context = self.record, self._context
@@ -378,14 +379,14 @@ class UserTriggerWalk(TriggerWalk):
                 self.policy, hook, about, self.key, f"{what}; the answers are True, False and Fire.BEFORE"
             )
         assert record.time is not None
-        self._fired(record.time, record.count if answer is True else before, _FIRED_BY[hook])
+        self._add_firing(record.time, record.count if answer is True else before, _FIRED_BY[hook])
         context.fired, context.fired_count = record.fired, record.fired_count
         if self._resets:
-            call(self, "reset", about, context)
-            self._note_wake("reset", about)
+            call_hook(self, "reset", about, context)
+            self._record_wake("reset", about)
 
-    def _note_wake(self, hook: str, about: QueuedEvent | str) -> None:
-        """Take the moment that the trigger has asked for."""
+    def _record_wake(self, hook: str, about: QueuedEvent | str) -> None:
+        """Check and record the moment that the trigger has set as ``wake_at``."""
         wake, time = self._context.wake_at, self._context.time
         if wake == self._wake:
             return
@@ -405,11 +406,11 @@ class UserTriggerWalk(TriggerWalk):
     # -- on arrays
 
     def _track_pieces(self, tracked: TrackedEvents) -> None:
-        """Call the trigger for events in pieces between which no moment lies."""
+        """Call ``track_all`` for events, in pieces that end where a moment is due."""
         record, context, every, low = self.record, self._context, self._every, 0
         while low < len(tracked):
             first = int(tracked.times[low])
-            self._pass(first)
+            self._call_moments(first)
             now = max(context.time, first)
             if every is not None and record.next_end is None:
                 record.next_end = self._multiple(now, every)
@@ -420,12 +421,12 @@ class UserTriggerWalk(TriggerWalk):
             low = high
 
     def _track_piece(self, tracked: TrackedEvents, low: int, high: int, now: int) -> None:
-        """Call the trigger for the events from index ``low`` to ``high``, in order of time."""
+        """Call ``track_all`` for the events from index ``low`` to ``high``, which are in order of time."""
         record, context, count, size = self.record, self._context, self.record.count, high - low
         context.time, context.count = now, count
         about = f"events {count} to {count + size - 1}"
         events = tracked.columns(range(low, high), np.arange(count, count + size))
-        fires = call(self, "track_all", about, events, context)
+        fires = call_hook(self, "track_all", about, events, context)
         if not isinstance(fires, np.ndarray) or fires.dtype != np.bool_ or fires.shape != (size,):
             what = (
                 f"it answered {describe_answer(fires)}; the answer is an array of bool, one for each of {size} events"
@@ -436,7 +437,7 @@ class UserTriggerWalk(TriggerWalk):
             raise PolicyFailure(self.policy, "track_all", about, self.key, what)
         times, stops = tracked.times[low:high], np.flatnonzero(fires)
         for time, stop in zip(times[stops].tolist(), (stops + count + 1).tolist(), strict=True):
-            self._fired(max(time, now), stop, FiredBy.EVENT)
+            self._add_firing(max(time, now), stop, FiredBy.EVENT)
         before, record.time = record.time, max(int(times[-1]), now)
         tied = size - int(np.searchsorted(times, record.time))
         record.ties = tied + (record.ties if tied == size and before == record.time else 0)
@@ -445,7 +446,7 @@ class UserTriggerWalk(TriggerWalk):
 
 
 class CountTriggerWalk(TriggerWalk):
-    """``CountTriggerPolicy`` besides an eviction of a user's own."""
+    """Fires as a ``CountTriggerPolicy`` does, beside a user's eviction policy."""
 
     def __init__(self, policy: CountTriggerPolicy, record: UnitRecord, key: Any) -> None:
         super().__init__(policy, record, key)
@@ -455,7 +456,7 @@ class CountTriggerWalk(TriggerWalk):
         record, before = self.record, self.record.count
         record.count += len(tracked)
         for stop in range((before // self._slide + 1) * self._slide, record.count + 1, self._slide):
-            self._fired(int(tracked.times[stop - before - 1]), stop)
+            self._add_firing(int(tracked.times[stop - before - 1]), stop)
         if len(tracked):
             record.time = int(tracked.times[-1])
 
@@ -464,10 +465,10 @@ class CountTriggerWalk(TriggerWalk):
 
 
 class TimeTriggerWalk(TriggerWalk):
-    """``TimeTriggerPolicy`` beside an eviction of the user's own: it fires at each end that has an event of the unit
-    before it.
+    """Fires as a ``TimeTriggerPolicy`` does, beside a user's eviction policy.
 
-    Without a reach, each event makes the first end at or after it due; with a reach, all ends within the reach.
+    Without a reach, an event makes one window end due: the first that is not before the event. With a reach, an event
+    makes all ends within the reach due.
     """
 
     def __init__(self, policy: TimeTriggerPolicy, record: UnitRecord, key: Any, reach: int | None) -> None:
@@ -499,7 +500,7 @@ class TimeTriggerWalk(TriggerWalk):
             due = max(begin, passed + slide)
             while due <= min(end, limit):
                 stop = self._before + int(ends.bounds.up_to(times, np.array([due]))[0])
-                self._fired(due, stop)
+                self._add_firing(due, stop)
                 record.time = max(due if record.time is None else record.time, due)
                 passed, due = due, due + slide
             if due <= end:
@@ -510,25 +511,28 @@ class TimeTriggerWalk(TriggerWalk):
 def trigger_walk(
     policy: TriggerPolicy, record: UnitRecord, key: Any, reach: int | None, forget_after: int | None = None
 ) -> TriggerWalk:
-    """Returns the walk of a trigger. ``reach`` is the reach of the eviction; after ``forget_after`` without an event
-    the unit is forgotten. Both are in microseconds."""
-    asked = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
+    """Returns the walk of a trigger policy.
+
+    ``reach``: the reach of the eviction policy. ``forget_after``: the time without an event after which the unit is
+    forgotten. Both are in microseconds.
+    """
+    has_hooks = overrides(policy, "track", "track_all", "on_time", "on_arrival", "on_end")
     match policy:
-        case CountTriggerPolicy() if not asked:
+        case CountTriggerPolicy() if not has_hooks:
             return CountTriggerWalk(policy, record, key)
-        case TimeTriggerPolicy() if not asked:
+        case TimeTriggerPolicy() if not has_hooks:
             return TimeTriggerWalk(policy, record, key, reach)
     return UserTriggerWalk(policy, record, key, forget_after)
 
 
 def describe_answer(answer: object) -> str:
-    """Returns an answer of a hook on arrays, in few words."""
+    """Returns a short description of the answer of a hook that takes arrays."""
     if isinstance(answer, np.ndarray):
         return f"an array of {answer.dtype} of shape {answer.shape}"
     return f"{repr_of(answer):.60} ({type(answer).__name__})"
 
 
-# The calls of an eviction for one task or key, and the events that its windows hold (decision 96).
+# The calls of an eviction policy for one unit, and the events of the resulting windows (decision 96).
 
 
 _EXPIRE, _PROCESS, _KEEP, _STOP = map(int, Action)
@@ -541,15 +545,15 @@ class NonEmptyWindow:
     reference: int
     """End of the window in microseconds."""
     members: Indices
-    """Its events, as indices into the tracked events that are held."""
+    """The events of the window, as indices into ``EvictionWalk.held``."""
     by: FiredBy | None = None
     """Reason of the firing."""
 
 
 class EvictionWalk:
-    """Calls an eviction in one unit: it decides about the windows that the trigger has fired, one after another.
+    """Calls an eviction policy for one unit, to choose the events of each window that the trigger has fired.
 
-    ``held`` are all tracked events that have not expired, the events of this batch last; ``numbers`` are their numbers.
+    ``held``: all tracked events that have not expired, those of this batch last. ``numbers``: the numbers of ``held``.
     """
 
     def __init__(
@@ -557,7 +561,7 @@ class EvictionWalk:
     ) -> None:
         self.policy, self.record, self.key, self._held, self._numbers = policy, record, key, held, numbers
         self.expired = np.zeros(len(held), np.bool_)
-        """True for events that have expired; complete when the windows are exhausted."""
+        """Mask of the events that have expired; complete after ``clear``."""
 
     @property
     def state(self) -> Any:
@@ -565,7 +569,7 @@ class EvictionWalk:
         return self.record.eviction
 
     def windows(self, firings: Sequence[Firing]) -> Iterator[NonEmptyWindow]:
-        """Yield the windows that hold events, in order."""
+        """Yield the windows of these firings, in order, without empty windows."""
         for firing in firings:
             stop = int(np.searchsorted(self._numbers, firing.stop))
             members = self._members(firing, stop)
@@ -574,15 +578,15 @@ class EvictionWalk:
                 yield NonEmptyWindow(firing.reference, members, firing.by)
 
     def _members(self, firing: Firing, stop: int) -> Indices:
-        """Returns the events of a window, among those before index ``stop``."""
+        """Returns the events of a window; all are before index ``stop``."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Called after the last window: expires the events that no later window can hold."""
+        """Expire the events that no later window can hold; called after the last window."""
 
 
 class UserEvictionWalk(EvictionWalk):
-    """An eviction of a user's own, which is asked about each event, or about columns."""
+    """Calls the hooks of a user's eviction policy, for each event or for columns of events."""
 
     def __init__(
         self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
@@ -590,7 +594,7 @@ class UserEvictionWalk(EvictionWalk):
         super().__init__(policy, record, key, held, numbers)
         self._context = EvictionContext(record.eviction, key, fired=record.evicted, fired_count=record.evicted_count)
         self._tracks, self._tracks_all = overrides(policy, "track"), overrides(policy, "track_all")
-        self._by_columns, self._resets = overrides(policy, "evict_all"), overrides(policy, "reset")
+        self._takes_columns, self._resets = overrides(policy, "evict_all"), overrides(policy, "reset")
         self._reached = 0
         self._retained: list[int] = []
         self._columns: Indices = range(0)
@@ -602,7 +606,7 @@ class UserEvictionWalk(EvictionWalk):
 
     @cached_property
     def _lists(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-        """The numbers, times and places of the events, for hooks that are called event by event."""
+        """The numbers, times and rows of the events as Python numbers, for hooks that are called event by event."""
         return self._numbers.tolist(), self._held.times.tolist(), self._held.rows
 
     def _members(self, firing: Firing, stop: int) -> Indices:
@@ -610,14 +614,14 @@ class UserEvictionWalk(EvictionWalk):
         self._track(firing.stop)
         context.time = context.reference = firing.reference
         context.count = firing.stop
-        members = self._by_arrays(stop) if self._by_columns else self._one_by_one(stop)
+        members = self._evict_columns(stop) if self._takes_columns else self._evict_each(stop)
         context.fired, context.fired_count = firing.reference, firing.stop
         if self._resets:
-            call(self, "reset", self._about, context)
+            call_hook(self, "reset", self._about, context)
         return members
 
     def _track(self, until: int) -> None:
-        """Track the events before a number that have not been tracked yet."""
+        """Call ``track`` or ``track_all`` for the events before number ``until`` that these hooks have not seen."""
         record, context = self.record, self._context
         before, record.tracked = record.tracked, max(record.tracked, until)
         if not (self._tracks or self._tracks_all):
@@ -629,7 +633,7 @@ class UserEvictionWalk(EvictionWalk):
             events = self._held.columns(range(low, high), self._numbers[low:high])
             context.count = int(self._numbers[high - 1]) + 1
             context.time = context.reference = int(self._held.times[high - 1])
-            call(self, "track_all", f"events {self._numbers[low]} to {self._numbers[high - 1]}", events, context)
+            call_hook(self, "track_all", f"events {self._numbers[low]} to {self._numbers[high - 1]}", events, context)
             return
         numbers, times, places = self._lists
         event, track = self._event, self.policy.track
@@ -642,7 +646,7 @@ class UserEvictionWalk(EvictionWalk):
         except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
-    def _one_by_one(self, stop: int) -> Indices:
+    def _evict_each(self, stop: int) -> Indices:
         retained, (numbers, times, places) = self._retained, self._lists
         retained.extend(range(self._reached, stop))
         self._reached = max(self._reached, stop)
@@ -675,21 +679,23 @@ class UserEvictionWalk(EvictionWalk):
         self._retained = left
         return compact_indices(np.array(members, np.int64))
 
-    def _by_arrays(self, stop: int) -> Indices:
-        asked = _append_range(self._columns, self._reached, stop)
+    def _evict_columns(self, stop: int) -> Indices:
+        candidates = _append_range(self._columns, self._reached, stop)
         self._reached = max(self._reached, stop)
-        if not len(asked):
-            return asked
-        which = as_index(asked)
-        events = self._held.columns(asked, self._numbers[which])
+        if not len(candidates):
+            return candidates
+        which = as_index(candidates)
+        events = self._held.columns(candidates, self._numbers[which])
         try:
             actions = self.policy.evict_all(events, self._context)
         except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "evict_all", self._about, self.key, error) from error
-        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(asked),)
+        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(candidates),)
         most = int(actions.max()) if good else 0
         if not good or most > _STOP or actions.min() < _EXPIRE:
-            what = f"it answered {describe_answer(actions)}; the answer is an Action for each of {len(asked)} events"
+            what = (
+                f"it answered {describe_answer(actions)}; the answer is an Action for each of {len(candidates)} events"
+            )
             raise PolicyFailure(
                 self.policy,
                 "evict_all",
@@ -701,17 +707,17 @@ class UserEvictionWalk(EvictionWalk):
             actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
         left = actions != _EXPIRE
         self.expired[which] |= ~left
-        self._columns = masked(asked, left)
-        return masked(asked, actions == _PROCESS)
+        self._columns = select_indices(candidates, left)
+        return select_indices(candidates, actions == _PROCESS)
 
     @property
     def _about(self) -> str:
-        """The window that is decided about, in words."""
+        """A description of the window whose events are being chosen, for error texts."""
         return f"the window that ends at {show(self._context.reference)}"
 
 
 class CountEvictionWalk(EvictionWalk):
-    """``CountEvictionPolicy`` beside a trigger of a user's own: the last events up to the firing one."""
+    """Evicts as a ``CountEvictionPolicy`` does, beside a user's trigger policy."""
 
     def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, CountEvictionPolicy)
@@ -726,13 +732,13 @@ class CountEvictionWalk(EvictionWalk):
 
 
 class TimeEvictionWalk(EvictionWalk):
-    """``TimeEvictionPolicy`` besides a trigger of a user's own: the events of a length of time up to the firing."""
+    """Evicts as a ``TimeEvictionPolicy`` does, beside a user's trigger policy."""
 
     def __init__(
         self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
         super().__init__(policy, record, key, held, numbers)
-        self._ascend = bool((held.times[1:] >= held.times[:-1]).all())
+        self._in_time_order = bool((held.times[1:] >= held.times[:-1]).all())
         self._left: Indices = range(0)
         """The events before index ``_reached`` that have not expired."""
         self._reached = 0
@@ -742,40 +748,40 @@ class TimeEvictionWalk(EvictionWalk):
         left = self._expire(firing.reference, stop)
         if self.policy.bounds is Bounds.END:
             return left
-        if self._ascend and isinstance(left, range):  # the others wait for the next window, as with ``evict``
+        if self._in_time_order and isinstance(left, range):  # the others wait for the next window, as with ``evict``
             return range(left.start, max(self._first(firing.reference, left, "left"), left.start))
-        return masked(left, self._held.times[as_index(left)] < firing.reference)
+        return select_indices(left, self._held.times[as_index(left)] < firing.reference)
 
     def clear(self) -> None:
         if self.record.time is not None:
             self._expire(self.record.time, len(self._held))
 
     def _expire(self, reference: int, stop: int) -> Indices:
-        """Expires the events before index ``stop`` that no window ending at the reference or later can hold; returns
-        the others."""
+        """Expire the events before index ``stop`` that are too old for a window that ends at the reference; return the
+        other events before ``stop``."""
         assert isinstance(self.policy, TimeEvictionPolicy)
         left = _append_range(self._left, self._reached, stop)
         self._reached = max(self._reached, stop)
         start, at_start = reference - self.policy.length.micros, self.policy.bounds is Bounds.START
-        if self._ascend and isinstance(left, range):
+        if self._in_time_order and isinstance(left, range):
             first = self._first(start, left, "left" if at_start else "right")
             self.expired[left.start : first] = True
             self._left = range(first, left.stop)
             return self._left
         times = self._held.times[as_index(left)]
         over = times < start if at_start else times <= start
-        self.expired[as_index(masked(left, over))] = True
-        self._left = masked(left, ~over)
+        self.expired[as_index(select_indices(left, over))] = True
+        self._left = select_indices(left, ~over)
         return self._left
 
     def _first(self, time: int, of: range, side: Literal["left", "right"]) -> int:
-        """Returns the index after the events in ``of``, in order of time, that are before a time; with "right" also
-        after events at that time."""
+        """Returns the index of the first event in ``of`` that is not before a time; with "right", of the first event
+        after the time. The events are in order of time."""
         return of.start + int(np.searchsorted(self._held.times[of.start : of.stop], time, side))
 
 
 def _append_range(before: Indices, start: int, stop: int) -> Indices:
-    """Returns ascending indices, followed by those from ``start`` to ``stop``."""
+    """Returns the ascending indices ``before``, followed by the indices from ``start`` to ``stop``."""
     if start >= stop:
         return before
     if not len(before):
@@ -786,7 +792,7 @@ def _append_range(before: Indices, start: int, stop: int) -> Indices:
 
 
 def has_user_hooks(policy: EvictionPolicy) -> bool:
-    """True for an eviction that is asked about the events of each window; others let events expire without one."""
+    """True if an eviction policy has hooks of the user to call; built-in policies choose events without calls."""
     built_in = isinstance(policy, CountEvictionPolicy | TimeEvictionPolicy)
     return not built_in or overrides(policy, "evict", "evict_all", "track", "track_all")
 
@@ -794,7 +800,7 @@ def has_user_hooks(policy: EvictionPolicy) -> bool:
 def eviction_walk(
     policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
 ) -> EvictionWalk:
-    """Returns the walk of an eviction."""
+    """Returns the walk of an eviction policy."""
     if has_user_hooks(policy):
         return UserEvictionWalk(policy, record, key, held, numbers)
     kind = CountEvictionWalk if isinstance(policy, CountEvictionPolicy) else TimeEvictionWalk

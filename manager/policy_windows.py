@@ -1,4 +1,4 @@
-"""The windows of a task that policies of a user's own decide about: one evaluation, for the task or for each key."""
+"""The windows that a user's policies make for one task, per key or for the whole task: one evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import Accounts
-from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates
+from manager.keyed.key_states import ForgottenKey, KeyRecord, KeyStates
 from manager.keyed.retained_events import ACCOUNTED, IN_LAST_WINDOW, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.policy_walks import (
     Firing,
@@ -26,7 +26,7 @@ from manager.policy_walks import (
     compact_indices,
     eviction_walk,
     has_user_hooks,
-    masked,
+    select_indices,
     trigger_walk,
 )
 from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy, forget_after, overrides
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 
 _NO_KEY = 0
-"""The hash under which the record of a task without keys is kept."""
+"""The hash of the only unit of a task without keys."""
 
 
 @dataclass(frozen=True)
 class _FiredWindow:
-    """A window that fires, with its unit; its events by their positions in order of (key, time, arrival)."""
+    """A window that fires; ``members`` are positions in order of (key, time, arrival)."""
 
     reference: int
     hash: int
@@ -69,20 +69,20 @@ class _ForgottenUnit:
 
 
 class _TrackedUnit:
-    """A unit from its first event until it is forgotten: its record, its trigger, and the events that are tracked."""
+    """A unit from its first event until it is forgotten: its record, its trigger, and its tracked events."""
 
     def __init__(self, record: UnitRecord, trigger: TriggerWalk, tracked: Indices, forget_after: int | None) -> None:
         self.record, self.trigger, self.tracked, self._forget_after = record, trigger, [tracked], forget_after
 
     @property
     def end(self) -> int | None:
-        """The moment at which the unit is forgotten if no event comes before."""
+        """The time in microseconds at which the unit is forgotten unless an event comes before."""
         touched = self.record.touched
         return None if touched is None or self._forget_after is None else touched + self._forget_after
 
     def outlives(self, times: NDArray[np.int64]) -> int:
-        """Returns the number of events, of these times in order, that come before the unit is forgotten; records the
-        last of them."""
+        """Returns how many events, of these times in order, come before the unit is forgotten; records the time of the
+        last such event."""
         record = self.record
         if self._forget_after is None or not len(times):
             return len(times)
@@ -97,9 +97,8 @@ class _TrackedUnit:
 class PolicyWindows:
     """One evaluation of the windows of a task.
 
-    It can be used alone. Give it all events that are needed and, behind them, the new events, in order of arrival.
-    Iterate over ``windows``, then read ``flags``, ``numbers``, ``next_due`` and ``accounts``, and ``records`` for its
-    table.
+    The class can be used without an engine. Pass all events that are needed and, behind them, the new events, in order
+    of arrival. Iterate over ``windows``, then read ``flags``, ``numbers``, ``next_due``, ``accounts`` and ``records``.
     """
 
     def __init__(
@@ -130,66 +129,69 @@ class PolicyWindows:
         self._in_order = self._sorted.in_order
         self._hashes = self._sorted.hashes if key else None
         self._numbers = np.full(count, -1, np.int64) if events.numbers is None else arrange(events.numbers).copy()
-        self._gone = np.zeros(count, np.bool_) if events.gone is None else arrange(events.gone).copy()
+        self._finished = np.zeros(count, np.bool_) if events.finished is None else arrange(events.finished).copy()
         self._last = np.zeros(count, np.bool_) if events.last is None else arrange(events.last).copy()
         self._purged = np.zeros(count, np.bool_)
         self._new = new
         self.reached: int | None = None
-        """Time that the evaluated units have reached, in microseconds; None if there is none evaluated."""
+        """The greatest time of the evaluated units in microseconds; None if no unit was evaluated."""
         waiting = self._waiting
         names = np.array(streams, object)
         self._streams = np.broadcast_to(names, count) if events.streams is None else names[events.streams]
         self._streams.flags.writeable = False
-        self._all_columns = self._fresh_columns = _Columns(events.payload)
-        self._fresh: NDArray[np.int64] | None = None
-        """Places of the events that the policies have not tracked yet, in order, if these are a small part of all
-        events; else None. Only their values are then converted to Python values for the trigger."""
-        self._fresh_streams = self._streams
+        self._all_columns = self._untracked_columns = _Columns(events.payload)
+        self._untracked: NDArray[np.int64] | None = None
+        """The indices, in order, of the events that are not tracked yet; None if they are more than half of all events.
+        With indices, only these events are converted to Python values for the trigger."""
+        self._untracked_streams = self._streams
         if 2 * np.count_nonzero(waiting) <= count:
-            self._fresh = np.sort(self._places[waiting])
-            self._fresh_columns = _Columns(take_rows(events.payload, self._fresh))
-            self._fresh_streams = self._streams[self._fresh]
+            self._untracked = np.sort(self._places[waiting])
+            self._untracked_columns = _Columns(take_rows(events.payload, self._untracked))
+            self._untracked_streams = self._streams[self._untracked]
 
     @property
     def accounts(self) -> Accounts:
-        """The counts of events that were in a window, or can be in none."""
+        """The counts of events whose account is settled."""
         return self._sorted.accounts
 
     @property
     def _waiting(self) -> NDArray[np.bool_]:
-        """Returns a mask of the events that the policies have not tracked yet."""
-        waiting: NDArray[np.bool_] = (self._numbers < 0) & ~self._gone
+        """Mask of the events that are not tracked yet."""
+        waiting: NDArray[np.bool_] = (self._numbers < 0) & ~self._finished
         return waiting
 
     @property
     def next_due(self) -> int | None:
-        """The frontier in microseconds at which the next event or moment is told; None if only events can bring one."""
+        """The frontier in microseconds at which the policies are called next; None if only a new event can cause a
+        call."""
         waiting, timer = self._times[self._waiting], self.records.next_timer
         known = [int(waiting.min())] if len(waiting) else []
         return min([*known, *([] if timer is None else [timer])], default=None)
 
     @property
     def still_open(self) -> int:
-        """Number of units with events that are in no window yet and may still be in one."""
-        return len(self._units_of(~self._gone & ~self._sorted.accounted))
+        """Number of units with events that have been in no window and can still be in one."""
+        return len(self._units_of(~self._finished & ~self._sorted.accounted))
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW) of each event, in the order given."""
+        """Returns the flags (ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW) of each event, in the order of ``events``."""
         flags = (
             self._sorted.accounted * np.uint8(ACCOUNTED)
-            | self._gone * np.uint8(NOT_LIVE)
+            | self._finished * np.uint8(NOT_LIVE)
             | self._last * np.uint8(IN_LAST_WINDOW)
         )
-        return self._sorted.as_given(flags)
+        return self._sorted.in_given_order(flags)
 
     def numbers(self) -> NDArray[np.int64]:
-        """Returns the number of each event in the order given; -1 if it has none yet."""
-        return self._sorted.as_given(self._numbers)
+        """Returns the number of each event, in the order of ``events``; -1 for an event without a number."""
+        return self._sorted.in_given_order(self._numbers)
 
-    def windows(self, frontier: int | None) -> Iterator[TupleWindow | Forgotten]:
-        """Yields the windows that fire when time reaches a frontier (microseconds; FOREVER ends the streams), in order
-        of (end, key) and in the order of each unit; and the keys that are forgotten. With None, only events on arrival
-        fire. Raises PolicyFailure."""
+    def windows(self, frontier: int | None) -> Iterator[TupleWindow | ForgottenKey]:
+        """Yields the windows that fire up to a frontier, and the keys that are forgotten, in order of (end, key).
+
+        ``frontier`` is in microseconds. FOREVER ends the streams; with None, only ``on_arrival`` can fire. Windows of
+        one unit keep the order of their firings. Raises PolicyFailure.
+        """
         found = list[_FiredWindow | _ForgottenUnit]()
         units = self._units(frontier)
         texts = self.records.caches_of(list(units))
@@ -202,26 +204,26 @@ class PolicyWindows:
             if isinstance(window, _ForgottenUnit):
                 before[window.hash] = range(0)  # the first window of its next life has none before it
                 if self._sorted.keyed:
-                    yield Forgotten(window.key)
+                    yield ForgottenKey(window.key)
                 continue
             previous = before.get(window.hash)
             if previous is None:
-                low, high = self._block(window.hash)
-                previous = masked(range(low, high), self._last[low:high])
+                low, high = self._range_of(window.hash)
+                previous = select_indices(range(low, high), self._last[low:high])
             before[window.hash] = window.members
             windowed[as_index(window.members)] = True
-            yield self._shown(window, previous)
+            yield self._tuple_window(window, previous)
         for unit, members in before.items():
-            low, high = self._block(unit)
+            low, high = self._range_of(unit)
             self._last[low:high] = False
             self._last[as_index(members)] = True
         self._sorted.count("windowed", windowed & ~self._sorted.accounted)
         self._sorted.accounted |= windowed
         self._sorted.count("purged", self._purged & ~self._sorted.accounted)
         self._sorted.accounted |= self._purged
-        self._sorted.leave_out(self._gone)
+        self._sorted.mark_unwindowed(self._finished)
 
-    def _shown(self, window: _FiredWindow, previous: Indices) -> TupleWindow:
+    def _tuple_window(self, window: _FiredWindow, previous: Indices) -> TupleWindow:
         members = window.members
         return TupleWindow(
             self._source,
@@ -249,7 +251,7 @@ class PolicyWindows:
         return start
 
     def _units(self, frontier: int | None) -> dict[int, tuple[int, int, Any]]:
-        """Returns the units that have something to do, by hash: where their events begin and end, and their keys."""
+        """Returns the units to evaluate, by hash: the index range of their events, and their keys."""
         ready = np.zeros(len(self._times), np.bool_)
         if frontier is not None:
             ready |= self._waiting & (self._times <= frontier)
@@ -258,7 +260,7 @@ class PolicyWindows:
         chosen = self._units_of(ready)
         if frontier is not None:
             chosen = list(dict.fromkeys([*chosen, *self.records.due(frontier, all_at_end=True)]))
-        blocks = [self._block(unit) for unit in chosen]
+        blocks = [self._range_of(unit) for unit in chosen]
         if not self._sorted.keyed:
             return {unit: (low, high, None) for unit, (low, high) in zip(chosen, blocks, strict=True)}
         held = np.array([low for low, high in blocks if low < high], np.int64)
@@ -269,15 +271,15 @@ class PolicyWindows:
         }
 
     def _units_of(self, which: NDArray[np.bool_]) -> list[int]:
-        """Returns the hashes, in order, of the units that the masked events belong to."""
+        """Returns the hashes, in order, of the units of the events for which the mask is true."""
         if self._hashes is None:
             return [_NO_KEY] if which.any() else []
         hashes = self._hashes[which]
-        heads: list[int] = hashes[np.flatnonzero(np.diff(hashes, prepend=hashes[:1] - 1))].tolist()
-        return heads
+        units: list[int] = hashes[np.flatnonzero(np.diff(hashes, prepend=hashes[:1] - 1))].tolist()
+        return units
 
-    def _block(self, unit: int) -> tuple[int, int]:
-        """Returns where the events of a unit begin and end."""
+    def _range_of(self, unit: int) -> tuple[int, int]:
+        """Returns the index range of the events of a unit."""
         if self._hashes is None:
             return 0, len(self._times)
         if self._starts is None:
@@ -291,7 +293,8 @@ class PolicyWindows:
     def _evaluate_unit(
         self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None
     ) -> Iterator[_FiredWindow | _ForgottenUnit]:
-        """Yield the windows of a unit, of which ``text`` is the stored record; and when it is forgotten."""
+        """Yield the windows of a unit, and a ``_ForgottenUnit`` each time that the unit is forgotten. ``text``: the
+        stored record of the unit; empty for a new unit."""
         tracked_unit = self._new_unit(
             key, UnitRecord.from_text(text) if text else None, self._tracked_before(low, high)
         )
@@ -302,13 +305,13 @@ class PolicyWindows:
                 self._track(tracked_unit, left[:count])
                 left = left[count:]
                 if len(left):
-                    yield from self._forgotten(unit, key, tracked_unit)
+                    yield from self._forget(unit, key, tracked_unit)
                     tracked_unit = self._new_unit(key, None, range(0))
             if fires:
                 tracked_unit.trigger.fire()
         end = tracked_unit.end
         if end is not None and frontier is not None and frontier > end:
-            yield from self._forgotten(unit, key, tracked_unit)
+            yield from self._forget(unit, key, tracked_unit)
             self.records.drop(unit)
             return
         if frontier is not None:
@@ -326,47 +329,46 @@ class PolicyWindows:
         return _TrackedUnit(record, trigger, tracked, self._forget_after)
 
     def _track(self, tracked_unit: _TrackedUnit, positions: Indices) -> None:
-        """Let the trigger track events, which are in order."""
+        """Number events, which are in order, and pass them to the trigger."""
         if not len(positions):
             return
         before = tracked_unit.record.count
         self._numbers[as_index(positions)] = np.arange(before, before + len(positions))
         tracked_unit.tracked.append(positions)
-        tracked_unit.trigger.track(self._tracked(positions))
+        tracked_unit.trigger.track(self._for_trigger(positions))
 
     def _fired_windows(self, unit: int, key: Any, tracked_unit: _TrackedUnit) -> Iterator[_FiredWindow]:
-        """Yield the windows that the trigger of a unit has fired."""
+        """Yield the windows of the firings of a unit's trigger."""
         record, firings = tracked_unit.record, tracked_unit.trigger.firings
         if firings or not self._calls_eviction:
-            yield from self._evicted(unit, key, record, _joined_indices(tracked_unit.tracked), firings)
+            yield from self._evict(unit, key, record, _concat_indices(tracked_unit.tracked), firings)
         record.trigger = tracked_unit.trigger.state
         if record.time is not None:
             self.reached = record.time if self.reached is None else max(self.reached, record.time)
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
             _check_state(policy, state, key)
 
-    def _forgotten(self, unit: int, key: Any, tracked_unit: _TrackedUnit) -> Iterator[_FiredWindow | _ForgottenUnit]:
-        """Yields the last windows of a unit that is forgotten; its remaining events are purged."""
+    def _forget(self, unit: int, key: Any, tracked_unit: _TrackedUnit) -> Iterator[_FiredWindow | _ForgottenUnit]:
+        """Yields the last windows of a unit that is forgotten, and purges its remaining events."""
         end = tracked_unit.end
         assert end is not None
         tracked_unit.trigger.end(end)
         yield from self._fired_windows(unit, key, tracked_unit)
-        tracked = as_index(_joined_indices(tracked_unit.tracked))
-        self._purged[tracked] |= ~self._gone[tracked]
-        self._gone[tracked] = True
+        tracked = as_index(_concat_indices(tracked_unit.tracked))
+        self._purged[tracked] |= ~self._finished[tracked]
+        self._finished[tracked] = True
         yield _ForgottenUnit(end, unit, key)
 
     def _tracked_before(self, low: int, high: int) -> Indices:
-        """Returns the positions of the events of a unit that have been tracked in earlier batches, in order of their
-        numbers."""
+        """Returns the positions of the events of a unit that were tracked in earlier batches, in order of number."""
         numbers = self._numbers[low:high]
-        old = masked(range(low, high), (numbers >= 0) & ~self._gone[low:high])
+        old = select_indices(range(low, high), (numbers >= 0) & ~self._finished[low:high])
         numbers = self._numbers[as_index(old)]
         if (numbers[1:] > numbers[:-1]).all():
             return old
         return np.asarray(old)[np.argsort(numbers, kind="stable")]
 
-    def _evicted(
+    def _evict(
         self,
         unit: int,
         key: Any,
@@ -374,8 +376,8 @@ class PolicyWindows:
         positions: Indices,
         firings: Sequence[Firing],
     ) -> Iterator[_FiredWindow]:
-        """Yields the windows that hold events, of the tracked events at these positions; marks expired events as
-        gone."""
+        """Yields the non-empty windows of these firings, and marks the expired events as finished. ``positions``: the
+        tracked events of the unit."""
         columns, index = self._all_columns, as_index(positions)
         places = positions if self._in_order else self._places[index]
         held = TrackedEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
@@ -384,10 +386,11 @@ class PolicyWindows:
             yield self._fired_window(window, unit, key, positions)
         eviction.clear()
         record.eviction = eviction.state
-        self._gone[index] |= eviction.expired
+        self._finished[index] |= eviction.expired
 
     def _record_of(self, key: Any, stored: UnitRecord | None) -> UnitRecord:
-        """Returns the record of a unit: a new one, or the stored one with the names of states that are declared now."""
+        """Returns the stored record of a unit, or a new record; the states have the names that the policies declare
+        now."""
         record = UnitRecord() if stored is None else stored
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
             types = policy.state_types
@@ -414,33 +417,34 @@ class PolicyWindows:
             found = members + positions.start
         return _FiredWindow(window.reference, unit, key, found, window.by)
 
-    def _tracked(self, positions: Indices) -> TrackedEvents:
-        """Returns events that are tracked now, as the trigger sees them."""
-        index, columns = as_index(positions), self._fresh_columns
+    def _for_trigger(self, positions: Indices) -> TrackedEvents:
+        """Returns the events at these positions in the form that a trigger takes."""
+        index, columns = as_index(positions), self._untracked_columns
         ranks = positions if self._in_order else self._places[index]
-        if self._fresh is not None:
-            ranks = np.searchsorted(self._fresh, np.asarray(ranks))
-        return TrackedEvents(self._times[index], ranks, columns.lists, columns.arrays, self._fresh_streams)
+        if self._untracked is not None:
+            ranks = np.searchsorted(self._untracked, np.asarray(ranks))
+        return TrackedEvents(self._times[index], ranks, columns.lists, columns.arrays, self._untracked_streams)
 
     def _events_to_track(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
-        """Yield the events of a unit to track, in order: (positions, True if an event on arrival fires behind them)."""
-        waiting = masked(range(low, high), (self._numbers[low:high] < 0) & ~self._gone[low:high])
+        """Yield the events to pass to a unit's trigger: (positions, True if the trigger fires on arrival after
+        them)."""
+        waiting = select_indices(range(low, high), (self._numbers[low:high] < 0) & ~self._finished[low:high])
         if self._by_arrival:
             for last in self._firing_arrivals(np.asarray(waiting, np.int64), key):
                 arrived = self._places[as_index(waiting)] <= last
-                yield masked(waiting, arrived), True
-                waiting = masked(waiting, ~arrived)
+                yield select_indices(waiting, arrived), True
+                waiting = select_indices(waiting, ~arrived)
         if frontier is not None:
-            yield masked(waiting, self._times[as_index(waiting)] <= frontier), False
+            yield select_indices(waiting, self._times[as_index(waiting)] <= frontier), False
 
     def _firing_arrivals(self, waiting: NDArray[np.int64], key: Any) -> Iterator[int]:
-        """Yield the places of the new events that fire on arrival."""
+        """Yield the arrival indices of the new events on which the trigger fires on arrival."""
         new = waiting[self._places[waiting] >= self._new]
         new = new[np.argsort(self._places[new])]
-        tracked = self._tracked(new)
+        tracked = self._for_trigger(new)
         event = QueuedEvent(-1, 0, tracked.lists, 0, tracked.streams)
-        asked = zip(tracked.times.tolist(), tracked.rows, self._places[new].tolist(), strict=True)
-        for time, rank, place in asked:
+        calls = zip(tracked.times.tolist(), tracked.rows, self._places[new].tolist(), strict=True)
+        for time, rank, place in calls:
             event.timestamp, event._index = time, rank
             try:
                 answer = self.trigger.on_arrival(event)
@@ -454,7 +458,7 @@ class PolicyWindows:
 
 
 class _Columns:
-    """Columns of events, converted when they are asked for."""
+    """Columns of events, as Python values and as arrays, each converted at the first access."""
 
     def __init__(self, table: pa.Table) -> None:
         self.lists: Mapping[str, Sequence[Any]] = _LazyColumns(table, pa.ChunkedArray.to_pylist)
@@ -480,8 +484,7 @@ class _LazyColumns(dict[str, Any]):
 
 
 def _to_numpy(column: pa.ChunkedArray) -> Any:
-    """Returns a column as an array, or as an object that gives parts of one, where the type of a part depends on its
-    nulls."""
+    """Returns a column as an array; a ``_NullableColumn`` if nulls would change the type."""
     array: NDArray[Any] = column.to_numpy()
     array.flags.writeable = False
     if column.null_count and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
@@ -490,7 +493,8 @@ def _to_numpy(column: pa.ChunkedArray) -> Any:
 
 
 class _NullableColumn:
-    """Whole numbers or booleans with nulls; the type of one key's values must not depend on the nulls of other keys."""
+    """A column of whole numbers or booleans with nulls. The type of one key's values must not depend on the nulls of
+    other keys."""
 
     def __init__(self, column: pa.ChunkedArray, array: NDArray[Any]) -> None:
         self._array, self._valid = array, column.is_valid().to_numpy()
@@ -502,7 +506,7 @@ class _NullableColumn:
 
 
 class _EventsByPosition:
-    """The events of a task by their positions in order of (key, time, arrival): what its TupleWindows read."""
+    """The source of a task's TupleWindows: its events by position in order of (key, time, arrival)."""
 
     def __init__(self, events: SortedEvents) -> None:
         self._events = events
@@ -523,7 +527,7 @@ class _EventsByPosition:
 
 
 def _without(members: Indices, others: Indices) -> Indices:
-    """Returns the members that are not among the others."""
+    """Returns the members that are not in ``others``."""
     if not len(members) or not len(others) or others[-1] < members[0] or members[-1] < others[0]:
         return members
     if not isinstance(members, range):
@@ -532,11 +536,11 @@ def _without(members: Indices, others: Indices) -> Indices:
         return range(min(others.stop, members.stop), members.stop)
     if isinstance(others, range) and others.stop >= members.stop:
         return range(members.start, others.start)
-    return masked(members, np.isin(np.arange(members.start, members.stop), np.asarray(others), invert=True))
+    return select_indices(members, np.isin(np.arange(members.start, members.stop), np.asarray(others), invert=True))
 
 
-def _joined_indices(parts: Sequence[Indices]) -> Indices:
-    """Returns the positions of all parts, one part after another."""
+def _concat_indices(parts: Sequence[Indices]) -> Indices:
+    """Returns the indices of all parts, one part after another."""
     parts = [part for part in parts if len(part)]
     runs = [part for part in parts if isinstance(part, range)]
     if len(runs) == len(parts) and all(before.stop == part.start for before, part in pairwise(runs)):
@@ -545,7 +549,7 @@ def _joined_indices(parts: Sequence[Indices]) -> Indices:
 
 
 def _check_state(policy: Policy, state: Any, key: Any) -> None:
-    """Raise PolicyFailure for a state that is not as declared, or would change when it is stored."""
+    """Raise PolicyFailure if a state does not match ``state_types``, or would change when it is stored as JSON."""
     types = policy.state_types
     wrong = ""
     if type(state) is not dict:

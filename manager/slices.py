@@ -1,4 +1,4 @@
-"""Partial results in place of events. Windows by time are joined from one row per slice of time and key."""
+"""Partial aggregates in place of events: one row per slice of time and key, merged into the results of windows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from windowing.window import TupleWindow
 
 
-# Partial results that are kept of a bolt's events in place of them, whatever windows they are joined to.
+# What all partial aggregates have in common, whatever windows they are merged into.
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class WindowResults:
 
     rows: pa.Table
     windows: NDArray[np.int64]
-    """Per row, the index of its window."""
+    """The index of the window of each row."""
     traced: State | None = None
-    """State of the accumulator for tracing; None if tracing is off."""
+    """The state, with an entry per row, of the accumulator for tracing; None if tracing is off."""
 
 
 class PartialSums:
-    """The partial results that are kept of a bolt's events in place of them."""
+    """Folds a bolt's events into partial aggregates, which are stored in place of the events."""
 
     def __init__(
         self, aggregates: BoundAggregates, streams: int, traced: tuple[str, Accumulator] | None = None
@@ -64,7 +64,7 @@ class PartialSums:
 
     @cached_property
     def columns(self) -> list[list[str]]:
-        """Per accumulator, the column names under which its state is stored."""
+        """For each accumulator, the names of the columns that store its state."""
         return [
             [f"{self._prefix}{index}.{name}" for name in accumulator.columns]
             for index, accumulator in enumerate(self.accumulators)
@@ -72,23 +72,23 @@ class PartialSums:
 
     @property
     def _prefix(self) -> str:
-        """Prefix of these names, which no other stored column has."""
+        """Prefix of the names in ``columns``; no other stored column has it."""
         return ""
 
-    def _read_of(self, payload: pa.RecordBatch | pa.Table) -> dict[str, pa.Array]:
-        """Returns the columns of events that are read, each in one piece."""
+    def _columns_read(self, payload: pa.RecordBatch | pa.Table) -> dict[str, pa.Array]:
+        """Returns the columns that the aggregates read, each in one piece."""
         columns = zip(payload.schema.names, payload.columns, strict=True)
         return {name: whole(column) for name, column in columns if name in self._read}
 
     def _weights(self, codes: NDArray[np.int8] | None, groups: Groups) -> NDArray[np.int64]:
-        """Returns the number of events of each group, by input; ``codes`` is the input of each event."""
+        """Returns the number of events per group (rows) and input (columns). ``codes``: the input of each event."""
         if self.streams == 1:
             return groups.counts[:, None]
         codes = np.zeros(len(groups.codes), np.int8) if codes is None else codes
         return np.column_stack([groups.sums(codes == stream) for stream in range(self.streams)])
 
     def _loaded_states(self, payload: pa.RecordBatch | pa.Table) -> list[State]:
-        """Returns the states that rows were stored with."""
+        """Returns the states of the accumulators, from the columns of stored rows."""
         return [
             accumulator.loaded([whole(payload.column(name)) for name in columns])
             for accumulator, columns in zip(self.accumulators, self.columns, strict=True)
@@ -97,30 +97,32 @@ class PartialSums:
     def _merged_states(
         self, states: Sequence[State], weights: NDArray[np.int64], groups: Groups
     ) -> tuple[list[State], NDArray[np.int64]]:
-        """Returns the states of groups of rows, and the number of events each stands for, by input."""
+        """Merge the rows of each group. Returns the states of the groups, and the number of events per group and
+        input."""
         merged = [
             accumulator.merge(state, groups) for accumulator, state in zip(self.accumulators, states, strict=True)
         ]
         return merged, np.column_stack([groups.sums(counts) for counts in weights.T])
 
 
-# Joins overlapping windows from slices with two stacks: at most three joins per slice, however many windows hold it.
+# Overlapping windows are merged from slices with two stacks: at most three merges per slice, however many windows hold
+# the slice.
 
 
 if TYPE_CHECKING:
     DenseStates = list[list[NDArray[Any]]]
-    """The state of each accumulator, with an entry for every key; the last item is the number of events."""
+    """The columns of each accumulator's state, with an entry for every key. The last state is the number of events."""
 
 _MEMORY = 1 << 28
 """Maximum size of the stacks in bytes."""
-_TOGETHER = 1 << 19
-"""Approximate number of result rows per piece."""
+_PIECE_ROWS = 1 << 19
+"""Approximate number of result rows that are yielded at once."""
 
 
 def dense_is_cheaper(
     accumulators: Sequence[Accumulator], keys: int, rows: NDArray[np.int64], slices: NDArray[np.int64]
 ) -> bool:
-    """True if merging whole slices, with an entry for every key, is cheaper than merging each window from its rows.
+    """True if merging whole slices, with an entry for every key, costs less than merging each window from its rows.
 
     ``rows`` and ``slices`` are the numbers of rows and slices of each window.
     """
@@ -129,37 +131,37 @@ def dense_is_cheaper(
     columns = 1 + sum(len(accumulator.columns) for accumulator in accumulators)
     if keys * columns * 8 * int(slices.max()) > _MEMORY:
         return False
-    joined = len(rows) * (3.0 * keys * columns + 30_000)
+    merged = len(rows) * (3.0 * keys * columns + 30_000)
     alone = float(rows.sum()) * (20 + 6 * columns)
-    return joined < alone
+    return merged < alone
 
 
-def overlapping(
+def merge_overlapping(
     slices: DenseSlices, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
-    """Join windows, each of the slices from ``first`` up to ``last``; neither array ever decreases.
+    """Merge slices into windows. Window i is the slices from ``first[i]`` up to ``last[i]``; both arrays ascend.
 
     Yields arrays with an entry per result row, in order of window and key: window, key, states, number of events.
     """
     stacks = _TwoStackQueue(slices)
-    joined: list[tuple[NDArray[np.int64], DenseStates]] = []
+    merged: list[tuple[NDArray[np.int64], DenseStates]] = []
     windows: list[int] = []
     waiting = 0
     for window, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         full = stacks.window(begin, end)
         codes = np.flatnonzero(full[-1][0])
-        joined.append((codes, [[column[codes] for column in state] for state in full]))
+        merged.append((codes, [[column[codes] for column in state] for state in full]))
         windows.append(window)
         waiting += len(codes)
-        if waiting >= _TOGETHER:
-            yield _joined_states(windows, joined)
-            joined, windows, waiting = [], [], 0
-    if joined:
-        yield _joined_states(windows, joined)
+        if waiting >= _PIECE_ROWS:
+            yield _concat_results(windows, merged)
+            merged, windows, waiting = [], [], 0
+    if merged:
+        yield _concat_results(windows, merged)
 
 
 class DenseSlices:
-    """Slices, each with an entry for every key, made from rows.
+    """Slices with an entry for every key, made from rows.
 
     Row i has the key ``codes[i]``, one of ``keys`` keys. The rows of slice s are those from ``edges[s]`` to ``edges[s +
     1]``.
@@ -179,11 +181,11 @@ class DenseSlices:
         self.columns: DenseStates = [*states, [events]]
 
     def empty(self) -> DenseStates:
-        """Returns a slice without events."""
+        """Returns the states of a slice without events."""
         return [*(accumulator.empty(self.keys) for accumulator in self.accumulators), [np.zeros(self.keys, np.int64)]]
 
     def of(self, number: int) -> DenseStates:
-        """Returns the slice of this number."""
+        """Returns the states of a slice."""
         low, high = self.edges[number], self.edges[number + 1]
         if high - low == self.keys:  # every key, and in their order
             return [[column[low:high] for column in state] for state in self.columns]
@@ -193,8 +195,8 @@ class DenseSlices:
                 target[codes] = column[low:high]
         return full
 
-    def joined(self, earlier: DenseStates, later: DenseStates) -> DenseStates:
-        """Join two runs of slices."""
+    def merge(self, earlier: DenseStates, later: DenseStates) -> DenseStates:
+        """Returns the states of two runs of slices together."""
         states = [
             accumulator.combined(before, after)
             for accumulator, before, after in zip(self.accumulators, earlier[:-1], later[:-1], strict=True)
@@ -203,9 +205,9 @@ class DenseSlices:
 
 
 class _TwoStackQueue:
-    """A queue of slices whose join is always available: new slices are added to the back, windows leave from the front.
+    """The slices of a window that moves forward: slices are added at the back and dropped at the front.
 
-    ``front[i]`` is the join of the slices from its i-th up to the end of the front.
+    ``back`` is the merge of the slices after the front. ``front[i]`` is the merge of the front's slices from the i-th.
     """
 
     def __init__(self, slices: DenseSlices) -> None:
@@ -215,64 +217,64 @@ class _TwoStackQueue:
         self.back: DenseStates | None = None
 
     def window(self, begin: int, end: int) -> DenseStates:
-        """Returns the join of the slices from ``begin`` up to ``end``."""
+        """Returns the merge of the slices from ``begin`` up to ``end``."""
         if begin >= self.front_end:
             self._flip(begin, end)
         for number in range(self.back_end, end):
             one = self.slices.of(number)
-            self.back = one if self.back is None else self.slices.joined(self.back, one)
+            self.back = one if self.back is None else self.slices.merge(self.back, one)
         self.back_end = end
         front = self.front[begin - self.front_start]
-        return front if self.back is None else self.slices.joined(front, self.back)
+        return front if self.back is None else self.slices.merge(front, self.back)
 
     def _flip(self, begin: int, end: int) -> None:
-        joined = self.slices.of(end - 1)
-        front = [joined]
+        merged = self.slices.of(end - 1)
+        front = [merged]
         for number in range(end - 2, begin - 1, -1):
-            joined = self.slices.joined(self.slices.of(number), joined)
-            front.append(joined)
+            merged = self.slices.merge(self.slices.of(number), merged)
+            front.append(merged)
         self.front = front[::-1]
         self.front_start, self.front_end, self.back_end, self.back = begin, end, end, None
 
 
-def _joined_states(
-    windows: list[int], joined: list[tuple[NDArray[np.int64], DenseStates]]
+def _concat_results(
+    windows: list[int], merged: list[tuple[NDArray[np.int64], DenseStates]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]:
-    codes = np.concatenate([window_codes for window_codes, _ in joined])
-    of_window = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in joined])
+    codes = np.concatenate([window_codes for window_codes, _ in merged])
+    of_window = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in merged])
     states = [
         [np.concatenate(columns) for columns in zip(*of_one, strict=True)]
-        for of_one in zip(*(full for _, full in joined), strict=True)
+        for of_one in zip(*(full for _, full in merged), strict=True)
     ]
     return of_window, codes, states[:-1], states[-1][0]
 
 
-# Pre-aggregation: events are folded as they come into one row per slice of time and key, and windows are joined from
-# such rows.
+# Pre-aggregation: arriving events are folded into one row per slice of time and key, and the rows are merged into
+# windows.
 
 
 _ROWS = 1 << 21
-"""Number of rows merged at once, where each window is joined separately from its rows."""
+"""Number of rows merged at once, where each window is merged separately from its rows."""
 _FAR = 1 << 62
 
 
 @dataclass(frozen=True)
 class PartialAggregates:
-    """Partial aggregates: one row per slice and key, in order of slice."""
+    """One row per slice and key, in order of slice."""
 
     keys: Keys
     slices: NDArray[np.int64]
     """Slice number of each row, from 0, ascending."""
     states: list[State]
     weights: NDArray[np.int64]
-    """Number of events that each row stands for, by stream."""
+    """Number of events of each row, by stream."""
 
 
 class SliceSums(PartialSums):
-    """Folds a bolt's events by slice and key, stores the partial aggregates, and joins them into windows.
+    """Folds a bolt's events by slice and key, and merges the folded rows into windows.
 
-    A folded row is an event of the queue whose time is the end of its slice. It is settled when nothing can be added to
-    the slice any more, and a window is a run of such rows as it would be of events.
+    The queue holds a folded row as an event whose time is the end of the slice. The row is settled when the slice can
+    get no more events. A window is a run of folded rows.
     """
 
     def __init__(
@@ -292,8 +294,8 @@ class SliceSums(PartialSums):
         return [f"key.{name}" for name in self.aggregates.by]
 
     def fold(self, events: Events) -> Events:
-        """Fold events, given in order of arrival, into partial aggregates."""
-        columns = self._read_of(events.payload)
+        """Returns one folded row per slice and key of these events, which are in order of arrival."""
+        columns = self._columns_read(events.payload)
         keys = Keys.of([columns[name] for name in self.aggregates.by], len(events))
         slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
         folded = EventColumns(columns, events.timestamps)
@@ -301,8 +303,8 @@ class SliceSums(PartialSums):
         return self._events(keys, slices, groups, states, self._weights(events.streams, groups))
 
     def compacted(self, rows: Events, frontier: int | None) -> Events:
-        """Merge the rows after the frontier of the last evaluation (microseconds) by slice and key; the positions of
-        those before it are fixed."""
+        """Merge the rows after the frontier of the last evaluation (microseconds) by slice and key. The rows before
+        the frontier stay, because windows refer to their positions."""
         known = 0 if frontier is None else int(np.searchsorted(rows.timestamps, frontier, side="right"))
         if known == len(rows):
             return rows
@@ -310,28 +312,29 @@ class SliceSums(PartialSums):
         return Events.concat([rows.slice(0, known), merged]) if known else merged
 
     def merge(self, rows: Events) -> Events:
-        """Merge folded rows, given in order of slice and then of arrival: rows of one slice and key become one."""
+        """Merge the rows of each slice and key into one row. ``rows`` are in order of slice, then of arrival."""
         sums = self._loaded(rows, ordered=False)
         slices, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
         return self._events(sums.keys, slices, groups, *self._merged_states(sums.states, sums.weights, groups))
 
     def traced_states(self, rows: Events) -> State:
-        """Returns the tracing state of some rows."""
+        """Returns the states of the accumulator for tracing, one per row."""
         assert self.traced is not None
         return self._loaded(rows, ordered=False).states[self.traced]
 
     def keys_of(self, rows: Events) -> pa.Table:
-        """Returns the key of each row as a table, under the names of its columns."""
+        """Returns a table of the key of each row."""
         arrays = [rows.payload.column(name) for name in self.key_columns]
         return pa.table(arrays, names=list(self.aggregates.by))
 
-    def joined(self, windows: Sequence[TupleWindow]) -> Iterator[WindowResults]:
-        """Yield the results of windows, some at a time. The windows are runs of folded rows in one queue, in order."""
+    def results(self, windows: Sequence[TupleWindow]) -> Iterator[WindowResults]:
+        """Yield the results of windows, several windows at a time. The windows are in order and read one queue of
+        folded rows."""
         source = windows[0].source
         assert isinstance(source, SettledEvents)
         low, high = windows[0].positions.start, windows[-1].positions.stop
         rows = Events.concat(source.pieces(low, high))
-        sums = self._cells(self._loaded(rows, ordered=True))  # the rows of a window are in order of the key
+        sums = self._merged_by_slice(self._loaded(rows, ordered=True))  # the rows of a window are in order of the key
         starts = np.array([window.positions.start for window in windows]) - low
         stops = np.array([window.positions.stop for window in windows]) - low
         numbers = group_numbers(rows.timestamps)
@@ -342,21 +345,20 @@ class SliceSums(PartialSums):
         if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, last - first):
             events_of = sums.weights.sum(axis=1)
             dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, events_of)
-            parts = overlapping(dense, first, last)
+            parts = merge_overlapping(dense, first, last)
         else:
-            parts = self._join_separately(sums, edges[first], edges[last])
+            parts = self._merge_separately(sums, edges[first], edges[last])
         bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
         start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
         for of_window, codes, states, events in parts:
-            cells = RowWindows(events, start_times[of_window], end_times[of_window])
-            rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, cells)
+            row_windows = RowWindows(events, start_times[of_window], end_times[of_window])
+            rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, row_windows)
             yield WindowResults(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
 
-    def _join_separately(
+    def _merge_separately(
         self, sums: PartialAggregates, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
-        """Join each window from all of its rows: yields the window, key, state and number of events of each result
-        row."""
+        """Merge each window from all of its rows. Yields as ``merge_overlapping`` does."""
         sizes = stops - starts
         chunks = np.flatnonzero(np.diff(np.cumsum(sizes) // _ROWS)) + 1
         size, events = sums.keys.size, sums.weights.sum(axis=1)
@@ -373,8 +375,8 @@ class SliceSums(PartialSums):
             ]
             yield groups.present_codes // size + low, groups.present_codes % size, states, groups.sums(events[rows])
 
-    def _cells(self, sums: PartialAggregates) -> PartialAggregates:
-        """Merge the rows so that there is one per slice and key, ordered by slice and key."""
+    def _merged_by_slice(self, sums: PartialAggregates) -> PartialAggregates:
+        """Returns one row per slice and key, in order of slice and key."""
         codes = sums.slices * sums.keys.size + sums.keys.codes
         if (codes[1:] > codes[:-1]).all():
             return sums
@@ -397,8 +399,8 @@ class SliceSums(PartialSums):
     def rows(
         self, times: NDArray[np.int64], keys: Sequence[pa.Array], states: Sequence[State], weights: NDArray[np.int64]
     ) -> Events:
-        """Returns folded rows with these keys and states. ``times``: the last microsecond of the slice of each row;
-        ``weights``: the number of events that it stands for, by stream."""
+        """Returns folded rows with these keys and states. ``times``: the last microsecond of each row's slice.
+        ``weights``: the number of events of each row, by stream."""
         arrays = [column.cast(kind) for column, kind in zip(keys, self._key_types, strict=True)]
         names = list(self.key_columns)
         for accumulator, state, columns in zip(self.accumulators, states, self.columns, strict=True):
@@ -417,7 +419,7 @@ class SliceSums(PartialSums):
 
 
 class _RecodedKeys(Keys):
-    """The same keys for other rows, by the same codes."""
+    """The keys of other rows; the codes mean the same keys."""
 
     def __init__(self, keys: Keys, codes: NDArray[np.int64]) -> None:
         self._keys, self.codes, self.size = keys, codes, keys.size
@@ -427,7 +429,7 @@ class _RecodedKeys(Keys):
 
 
 class _UsedKeys(Keys):
-    """The same keys in the same order, without codes that no row has."""
+    """The same keys in the same order, renumbered to leave out codes that no row has."""
 
     def __init__(self, keys: Keys) -> None:
         present = np.zeros(keys.size, np.bool_)
@@ -440,7 +442,7 @@ class _UsedKeys(Keys):
 
 
 def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64], Groups]:
-    """Group rows by slice and key, in this order; returns the slice of each group, and the groups."""
+    """Group rows by slice and key, in this order. Returns the slice number of each group, and the groups."""
     low = int(numbers.min())
     span = int(numbers.max()) - low + 1
     if span * keys.size < _FAR:

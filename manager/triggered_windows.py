@@ -1,4 +1,4 @@
-"""The windows of keys that a key trigger fires (UH-10 to UH-23), by rule, timeout or time of day."""
+"""The windows that a key trigger fires (UH-10 to UH-23): by a count, a rule, a timeout or a time of day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.assigned_windows import TupleWindows
-from manager.keyed.key_states import Forgotten, KeyRecord, KeyStates, RuleCache
+from manager.keyed.key_states import ForgottenKey, KeyRecord, KeyStates, RuleCache
 from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.remote import is_caused_by_event
 from policies.assigners import WindowMembers
@@ -62,14 +62,15 @@ if TYPE_CHECKING:
     from manager.keyed.retained_events import RetainedEvents, SortedEvents
     from windowing.window import TupleWindow
 
-# The events of a task's keys as key triggers see them: key by key, those of the open window before the new ones.
+# The events of a task, key by key: first the events of the key's open window, then the new events.
 
 
 class KeyedEvents:
-    """The events in order of (key, arrival); events are named by their indices in this order, keys by their blocks."""
+    """The events of a task in order of (key, arrival). The events of one key are a block; methods take indices of
+    events and of blocks in this order."""
 
     def __init__(self, events: RetainedEvents, first_new: int, sorted_events: SortedEvents) -> None:
-        """``first_new`` is the index, among the given events, of the first new one; ``sorted_events`` has them in
+        """``first_new``: the index of the first new event in ``events``. ``sorted_events``: the same events in
         order."""
         assert events.keys is not None
         count = len(events)
@@ -77,33 +78,33 @@ class KeyedEvents:
         self.times = sorted_events.live.starts
         """The time of each event in microseconds."""
         self.places = sorted_events.places(np.arange(count))
-        """The index of each event among the given ones."""
+        """The index of each event in ``events``."""
         keys = events.keys[self.places]
         self._is_new = self.places >= first_new
         edges = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [count]]) if count else np.zeros(1, int)
         self.blocks = EventsByKey(self.times, edges)
         self.keys: list[int] = keys[edges[:-1]].tolist()
-        """The hash of the key of each block."""
+        """The key hash of each block."""
         old = np.add.reduceat((~self._is_new).astype(np.int64), edges[:-1]) if count else np.zeros(0, np.int64)
         self.new_starts: NDArray[np.int64] = edges[:-1] + old
-        """Start of the new events of each block, behind its old ones."""
+        """The index of the first new event of each block; the end of the block if there is none."""
 
     def __len__(self) -> int:
         return len(self.times)
 
     @property
     def payload(self) -> pa.Table:
-        """The payload of the events as they were given."""
+        """The payload, in the order of ``events``."""
         return self.events.payload
 
     @property
-    def fresh(self) -> NDArray[np.bool_]:
-        """Returns which blocks have new events."""
-        fresh: NDArray[np.bool_] = self.new_starts < self.blocks.edges[1:]
-        return fresh
+    def has_new(self) -> NDArray[np.bool_]:
+        """Mask of the blocks that have new events."""
+        has_new: NDArray[np.bool_] = self.new_starts < self.blocks.edges[1:]
+        return has_new
 
     def block_range(self, block: int) -> tuple[int, int]:
-        """Returns where the events of a block begin and end."""
+        """Returns the index range of the events of a block."""
         low, high = self.blocks.edges[block : block + 2].tolist()
         return low, high
 
@@ -112,8 +113,7 @@ class KeyedEvents:
         return np.searchsorted(self.blocks.edges, events, side="right") - 1
 
     def key_values(self, blocks: NDArray[np.int64], key: Sequence[str]) -> list[Any]:
-        """Returns the value of the key of each of these blocks, which have new events; tuples for a key of several
-        columns."""
+        """Returns the key of each block; all blocks must have new events. Keys of several columns are tuples."""
         columns = [column.to_pylist() for column in self._new_rows(self.new_starts[blocks], key).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
@@ -122,10 +122,9 @@ class KeyedEvents:
         return np.flatnonzero(self._is_new)
 
     def rule_arguments(self, rule: Any) -> Iterator[Any]:
-        """Yields the argument of a rule for each new event, in order: a Tuple, or the value that a ColumnRule reads
-        from the columns.
+        """Yields the argument of a rule for each new event, in order: a Tuple, or the value that a ColumnRule reads.
 
-        A rule may name the columns that it needs (``columns``); otherwise it gets all.
+        A rule may name the columns that it needs in ``columns``; otherwise it gets all columns.
         """
         names = getattr(rule, "columns", None)
         events = self.new_events()
@@ -135,14 +134,12 @@ class KeyedEvents:
         return iter(tuples_of(rows, self.times[events].tolist(), self._sorted.streams_of(events)))
 
     def _new_rows(self, events: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
-        """Returns columns of new events, without touching the old ones, of which there may be very many."""
+        """Returns columns of new events, without reading the old events, of which there may be very many."""
         new = self.payload.select(list(columns)).slice(self._first_new)
         return take_rows(new, self.places[events] - self._first_new)
 
 
-# One evaluation of key triggers: what it reads; what fires, is purged or refused; what open windows can still hold.
-#
-# A window is held to a capacity only where a bolt limits it.
+# One evaluation of a key trigger: its input, the resulting firings and refusals, and the capacity of windows.
 
 
 _LONGEST_REASON = 1_000
@@ -150,7 +147,7 @@ _LONGEST_REASON = 1_000
 
 
 class Refusals:
-    """Refused events and the reasons."""
+    """The events on which a rule failed, and the reasons."""
 
     def __init__(self, count: int) -> None:
         """``count`` is the number of all events."""
@@ -161,17 +158,17 @@ class Refusals:
         return len(self._reasons)
 
     def refuse(self, event: int, rule: Any, error: Exception) -> None:
-        """Refuse an event because the rule raised this error."""
+        """Refuse an event, because the rule raised this error."""
         self.mask[event] = True
-        self._reasons[event] = _reason(rule, error).encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
+        self._reasons[event] = _reason_of(rule, error).encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
 
     def by_place(self, places: NDArray[np.int64]) -> list[tuple[int, str]]:
-        """(place, reason) of each refused event, in order; ``places`` has the place of every event."""
+        """Returns (place, reason) of the refused events, in order of place. ``places``: the place of every event."""
         return sorted((int(places[event]), reason) for event, reason in self._reasons.items())
 
 
-def _reason(rule: Any, error: Exception) -> str:
-    blame = getattr(rule, "blame", None)  # set by rules that know better where they are defined
+def _reason_of(rule: Any, error: Exception) -> str:
+    blame = getattr(rule, "blame", None)  # set by rules that describe their errors themselves
     if isinstance(error, WindboltError):
         return str(error)
     if blame is not None:
@@ -183,14 +180,14 @@ def _reason(rule: Any, error: Exception) -> str:
 
 
 def _line_in(function: Callable[..., Any], error: Exception) -> int | None:
-    """Returns the line at which an error left the file of a rule's function, looking behind decorators, since the
-    function may have called a library. If that file is unknown, returns the line that raised the error."""
+    """Returns the last line of the traceback that is in the file of a rule's function; the error may have been raised
+    in a library. If the traceback has no such line, returns the line that raised the error."""
     function = inspect.unwrap(function)
     function = function if hasattr(function, "__code__") else inspect.unwrap(type(function).__call__)
     code = getattr(function, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-    return (own or frames)[-1].lineno
+    in_file = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+    return (in_file or frames)[-1].lineno
 
 
 def _message(error: Exception) -> str:
@@ -202,8 +199,10 @@ def _message(error: Exception) -> str:
 
 @dataclass
 class KeyFirings:
-    """The firings of an evaluation, in any order. A window holds the events from ``lows`` to ``highs``; the first five
-    fields are lists of equal length."""
+    """The firings of an evaluation, in any order.
+
+    The first five fields are lists of equal length. Window i holds the events from ``lows[i]`` up to ``highs[i]``.
+    """
 
     lows: list[int] = field(default_factory=list)
     highs: list[int] = field(default_factory=list)
@@ -213,9 +212,9 @@ class KeyFirings:
     forgotten: list[tuple[int, int]] = field(default_factory=list)
     """(time in microseconds, hash) of the keys that are forgotten."""
     cleared: list[tuple[int, int]] = field(default_factory=list)
-    """Runs of events that a rule purged without firing."""
+    """Index ranges of events that a rule purged without firing."""
     waiting: list[int] = field(default_factory=list)
-    """Clocks, in microseconds, at which something is due."""
+    """Clocks in microseconds at which an open window fires."""
     unknown_answers: int = 0
     """Number of invalid answers of the rule; such an answer fires and purges (UH-18)."""
 
@@ -243,14 +242,14 @@ class KeyFirings:
             self.waiting.append(fired.next_due)
 
     def cleared_mask(self, count: int) -> NDArray[np.bool_]:
-        """Returns which of all events were purged without a firing."""
+        """Returns a mask of the ``count`` events: those purged without a firing."""
         cleared = np.zeros(count, np.bool_)
         for low, high in self.cleared:
             cleared[low:high] = True
         return cleared
 
     def purged_mask(self, count: int) -> NDArray[np.bool_]:
-        """Returns which of all events were purged, by a firing or without one."""
+        """Returns a mask of the ``count`` events: those purged, with or without a firing."""
         purges = np.array(self.purges, np.bool_)
         fired = zip(np.array(self.lows)[purges].tolist(), np.array(self.highs)[purges].tolist(), strict=True)
         steps = np.zeros(count + 1, np.int64)
@@ -262,11 +261,11 @@ class KeyFirings:
 
 
 class CapacityCheck:
-    """The capacity of windows, and which keys come near it. Events are measured only if a key may reach it."""
+    """The capacity of windows, and which keys may reach it. Bytes are measured only if a key may reach the capacity."""
 
     def __init__(self, capacity: Capacity | None, arrivals: KeyedEvents, firings: KeyFirings) -> None:
         self._arrivals, self._firings = arrivals, firings
-        measured = None if capacity is None or not len(arrivals) else _with_sizes(capacity, arrivals)
+        measured = None if capacity is None or not len(arrivals) else _measure_bytes(capacity, arrivals)
         may_fill = None if measured is None else measured.reached(arrivals.blocks.edges)
         reached = may_fill is not None and bool(may_fill.any())
         self.capacity = measured if reached else None
@@ -274,12 +273,12 @@ class CapacityCheck:
         self.may_fill: NDArray[np.bool_] = (
             may_fill if may_fill is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )
-        """True for blocks that have enough events or bytes to reach the capacity."""
+        """Mask of the blocks that have enough events or bytes to reach the capacity."""
 
     def open_start(self, block: int) -> int:
-        """Returns where the open window of a key begins, after firing all windows that its old events fill.
+        """Fire the windows that a key's old events fill; return the index at which the open window begins.
 
-        Old events fill a window only if the capacity was larger when they came.
+        Old events fill a window only if the capacity has been lowered since their arrival.
         """
         low, new = int(self._arrivals.blocks.edges[block]), int(self._arrivals.new_starts[block])
         if self.capacity is not None and self.may_fill[block]:
@@ -288,16 +287,16 @@ class CapacityCheck:
                 low = high
         return low
 
-    def filling(self, block: int, start: int) -> FillLevel:
-        """Returns the fill level of a key's open window, which holds its old events from ``start`` on; ``NEVER_FULL``
-        far from capacity."""
+    def fill_level(self, block: int, start: int) -> FillLevel:
+        """Returns the fill level of a key's open window, which holds the old events from ``start``; ``NEVER_FULL`` if
+        the key cannot reach the capacity."""
         if self.capacity is None or not self.may_fill[block]:
             return NEVER_FULL
         return FillLevel(self.capacity, start, int(self._arrivals.new_starts[block]))
 
 
-def _with_sizes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
-    """Returns the capacity, with the bytes of each event if all events together have enough for one window."""
+def _measure_bytes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
+    """Returns the capacity; with the bytes of each event if all events together have enough bytes to fill a window."""
     sizes = None
     if capacity.bytes is not None:
         columns = arrivals.payload.select(list(capacity.columns or arrivals.payload.column_names))
@@ -308,7 +307,7 @@ def _with_sizes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The events and records of a task's keys at a clock; firings, refusals and records are updated in place."""
+    """The input and output of one evaluation; ``key_states``, ``firings`` and ``refusals`` are updated in place."""
 
     arrivals: KeyedEvents
     capacity_check: CapacityCheck
@@ -318,26 +317,26 @@ class Evaluation:
     now: int
     """The clock in microseconds."""
     closing: bool
-    """True if the streams end at that clock; then all windows still open fire."""
+    """True if the streams end at ``now``; then all open windows fire."""
 
     @property
     def until(self) -> int:
-        """The clock up to which windows without a timer of their own are due."""
+        """The clock up to which windows are due, in microseconds; FOREVER at the end of the streams."""
         return FOREVER if self.closing else self.now
 
 
-# Fires the windows of keys once a day, at one time of day or at the one that a rule takes from events (UH-20 to
-# UH-23).
+# Windows that fire once a day, at a fixed time or at a time that a rule reads from events (UH-20 to UH-23).
 
 
 class DailyTimer:
-    """The timer and the open window of a key, updated by its events in order."""
+    """The timer and the open window of one key, updated by the events of the key in order."""
 
     def __init__(
         self, evaluation: Evaluation, key: int, block: int | None, max_empty: int | None, fixed: DayTime | None
     ) -> None:
-        """``key``: the hash of the key. ``block``: its events; None without events. ``fixed``: the time of day that the
-        trigger gives; None if events ask for one."""
+        """``key``: the hash of the key. ``block``: the block of its events; None without events. ``max_empty``: the
+        number of empty days after which the key is forgotten; None for never. ``fixed``: the time of day of the
+        trigger; None if a rule reads the time from events."""
         self._evaluation, self._key, self._max_empty = evaluation, key, max_empty
         record = evaluation.key_states.get(key) or KeyRecord()
         self.timer = record.timer
@@ -346,7 +345,7 @@ class DailyTimer:
         arrivals = evaluation.arrivals
         low, high = (-1, -1) if block is None else arrivals.block_range(block)
         self._start, self._stop, self._held = low, high, 0
-        self._filling: FillLevel = NEVER_FULL
+        self._fill_level: FillLevel = NEVER_FULL
         self._forgotten = False
         holds = block is not None and int(arrivals.new_starts[block]) > low
         if fixed is not None and self._day != fixed:
@@ -355,40 +354,40 @@ class DailyTimer:
             self.timer = self._day.next(int(arrivals.times[low]))
         self._place = -1 if block is None else int(arrivals.places[low])
 
-    def hold(self, block: int, new: int) -> None:
-        """Start with the old events of the key, which are before index ``new``, in the window."""
+    def add_old(self, block: int, new: int) -> None:
+        """Put the old events of the key, which are before index ``new``, into the window."""
         start = self._evaluation.capacity_check.open_start(block)
         if start != self._start:
             self._start, self._empty = start, -1
-        self._held, self._filling = new - start, self._evaluation.capacity_check.filling(block, start)
+        self._held, self._fill_level = new - start, self._evaluation.capacity_check.fill_level(block, start)
 
-    def join(self, event: int, now: int, day: DayTime, timer: int) -> None:
+    def add(self, event: int, now: int, day: DayTime, timer: int) -> None:
         """Add an event to the window, or to the next window if the event does not fit."""
-        if not self._filling.fits(event):
+        if not self._fill_level.fits(event):
             self._fire_full(event, now)
         if not self._held:
             self._start = event
         self._held, self._day, self.timer, self._forgotten = self._held + 1, day, timer, False
-        if self._filling.add(event):
+        if self._fill_level.add(event):
             self._fire_full(event + 1, now)
 
     def _fire_full(self, stop: int, now: int) -> None:
-        """Fire the window because it is full. The current interval then counts as not empty."""
+        """Fire the full window. The current day then counts as not empty."""
         self._evaluation.firings.fire(self._start, stop, now, FULL)
         self._held, self._empty = 0, -1
-        self._filling.clear()
+        self._fill_level.clear()
 
     def pass_timers(self, stop: int, now: int) -> None:
-        """Fire the timers up to ``now``; the window holds the events before index ``stop``."""
+        """Fire at each timer up to ``now``; the window holds the events before index ``stop``."""
         while self.timer != NONE and self.timer <= now:
-            self._pass(stop)
+            self._fire_timer(stop)
 
-    def _pass(self, stop: int) -> None:
+    def _fire_timer(self, stop: int) -> None:
         assert self._day is not None
         if self._held:
             self._evaluation.firings.fire(self._start, stop, self.timer, TIME)
             self._held, self._empty = 0, 0
-            self._filling.clear()
+            self._fill_level.clear()
         elif self._max_empty is None:
             self.timer = NONE
             return
@@ -405,29 +404,29 @@ class DailyTimer:
         self.timer, self._empty, self._forgotten = NONE, 0, True
 
     def finish(self) -> None:
-        """Fire the timers up to the clock and, at the end of the streams, once more for the remaining events."""
+        """Fire at each timer up to the clock and, at the end of the streams, once more for the remaining events."""
         self.pass_timers(self._stop, self._evaluation.now)
         if self._evaluation.closing and self._held:
             self._evaluation.firings.fire(self._start, self._stop, self.timer, TIME)
-            self._held, self._empty = 0, -1  # the timer is still ahead, and this interval is not empty
+            self._held, self._empty = 0, -1  # the timer is later than the clock, and the current day is not empty
 
     def store(self) -> None:
-        """Store the record of the key, or delete it if there is nothing to remember."""
+        """Store the record of the key, or delete the record if it has no information."""
         if self.timer == NONE or self._day is None or (not self._held and self._max_empty is None):
-            if not self._forgotten:  # its record is still needed for its value, until it is reported
+            if not self._forgotten:  # a forgotten key needs its record until the key is reported
                 self._evaluation.key_states.drop(self._key)
             return
         record = KeyRecord(self.timer, self._empty, self._day)
         self._evaluation.key_states.put(self._key, record, self._place)
 
 
-_AskTime: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
-"""Called with a new event, its time and the key's timer (NONE for no timer). Returns the time of day and the timer that
-the event asks for; None if the event is refused."""
+_DayOfEvent: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
+"""Called with the index of a new event, its time and the key's timer (NONE for no timer). Returns the time of day and
+the timer of the key after the event; None if the event is refused."""
 
 
 def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
-    """Fire at one time of day for all keys. Keys need timers only where they are forgotten after empty days."""
+    """Fire at one time of day for all keys. Keys have timers only if they are forgotten after empty days."""
     day = trigger.time
     if trigger.max_empty is None:
         evaluation.key_states.clear()  # left by an earlier trigger that forgot keys
@@ -436,18 +435,18 @@ def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
             evaluation.firings.take(fire_daily(blocks, day, evaluation.until, capacity))
         return
 
-    def asks(event: int, now: int, timer: int) -> tuple[DayTime, int]:
+    def day_of_event(event: int, now: int, timer: int) -> tuple[DayTime, int]:
         return day, day.next(now) if timer == NONE else timer
 
-    _walk_keys(evaluation, trigger.max_empty, asks, fixed=day)
+    _walk_keys(evaluation, trigger.max_empty, day_of_event, fixed=day)
 
 
 def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
-    """Fire at the time of day that the latest event of each key asks for."""
+    """Fire each key at the time of day that the rule reads from the key's latest event."""
     arrivals, ask = evaluation.arrivals, function_of_rule(trigger.rule)
     rows = dict(zip(arrivals.new_events().tolist(), arrivals.rule_arguments(trigger.rule), strict=True))
 
-    def asks(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
+    def day_of_event(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
         try:
             day = ask(rows[event])
             if not isinstance(day, DayTime):
@@ -459,65 +458,67 @@ def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
             evaluation.refusals.refuse(event, trigger.rule, error)
             return None
 
-    _walk_keys(evaluation, trigger.max_empty, asks)
+    _walk_keys(evaluation, trigger.max_empty, day_of_event)
 
 
-def _walk_keys(evaluation: Evaluation, max_empty: int | None, asks: _AskTime, fixed: DayTime | None = None) -> None:
-    """Process the events of each key in order, and store its timer. ``fixed`` is the one time of day of all keys."""
+def _walk_keys(
+    evaluation: Evaluation, max_empty: int | None, day_of_event: _DayOfEvent, fixed: DayTime | None = None
+) -> None:
+    """Process the events of each key in order, and store its timer. ``fixed``: as for ``DailyTimer``."""
     blocks = {key: block for block, key in enumerate(evaluation.arrivals.keys)}
     for key in _keys_to_process(evaluation):
         block = blocks.get(key)
         timer = DailyTimer(evaluation, key, block, max_empty, fixed)
         if block is not None:
-            _walk(evaluation, timer, block, asks)
+            _process_new_events(evaluation, timer, block, day_of_event)
         timer.finish()
         timer.store()
 
 
-def _walk(evaluation: Evaluation, timer: DailyTimer, block: int, asks: _AskTime) -> None:
-    """Advance a timer by the new events of its key."""
+def _process_new_events(evaluation: Evaluation, timer: DailyTimer, block: int, day_of_event: _DayOfEvent) -> None:
+    """Process the new events of a key."""
     arrivals = evaluation.arrivals
     new, high = int(arrivals.new_starts[block]), arrivals.block_range(block)[1]
-    timer.hold(block, new)
+    timer.add_old(block, new)
     for event, now in enumerate(arrivals.times[new:high].tolist(), new):
         timer.pass_timers(event, now)
-        asked = asks(event, now, timer.timer)
-        if asked is not None:
-            timer.join(event, now, *asked)
+        day_and_timer = day_of_event(event, now, timer.timer)
+        if day_and_timer is not None:
+            timer.add(event, now, *day_and_timer)
 
 
 def _keys_to_process(evaluation: Evaluation) -> list[int]:
-    """Returns the keys to process: those with new events, with full windows, or with due timers; all keys at the end,
-    or if some have no record."""
+    """Returns the hashes of the keys that have new events, full windows or due timers; of all keys at the end of the
+    streams, or if some keys have no record."""
     arrivals, key_states = evaluation.arrivals, evaluation.key_states
     due = key_states.due(evaluation.now)
     if evaluation.closing or len(key_states) < len(arrivals.keys):
         return list(dict.fromkeys([*arrivals.keys, *due]))
     fresh = [
-        arrivals.keys[block] for block in np.flatnonzero(arrivals.fresh | evaluation.capacity_check.may_fill).tolist()
+        arrivals.keys[block] for block in np.flatnonzero(arrivals.has_new | evaluation.capacity_check.may_fill).tolist()
     ]
     return list(dict.fromkeys([*fresh, *due]))
 
 
-# Fires the windows of keys by what a rule says of each event (UH-16 to UH-19), or by a timeout (UH-15).
+# Windows that a rule fires by its answer for each event (UH-16 to UH-19), or a timeout (UH-15).
 
 
 def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str]) -> None:
-    """Call the rule for all new events; ``key`` names the columns of the key."""
+    """Call the rule for all new events, and fire the windows that are due. ``key``: the columns of the key."""
     arrivals = evaluation.arrivals
-    fresh = arrivals.fresh
+    has_new = arrivals.has_new
     timeout = Timeout.of(trigger)
-    _fire_quiet(evaluation, timeout, np.flatnonzero(~fresh))
+    _fire_without_events(evaluation, timeout, np.flatnonzero(~has_new))
     rows = arrivals.rule_arguments(trigger.rule)
-    blocks = np.flatnonzero(fresh)
+    blocks = np.flatnonzero(has_new)
     numbers = blocks.tolist()
     caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in numbers])
     for block, value, cache in zip(numbers, arrivals.key_values(blocks, key), caches, strict=True):
         RuleWindow(evaluation, trigger, timeout, block, value, cache).walk(rows)
 
 
-def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int64]) -> None:
-    """Fire the due windows of keys without new events, for which the rule is not called."""
+def _fire_without_events(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int64]) -> None:
+    """Fire the due windows of keys without new events."""
     if not len(blocks):
         return
     arrivals, key_states = evaluation.arrivals, evaluation.key_states
@@ -528,8 +529,8 @@ def _fire_quiet(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int
 
 
 def _open_starts(evaluation: Evaluation, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns where the open windows of keys without new events begin. If a window was full, its key starts with an
-    empty cache."""
+    """Returns the indices at which the open windows of keys without new events begin. A key whose window is full loses
+    its cache."""
     arrivals, capacity_check = evaluation.arrivals, evaluation.capacity_check
     edges = arrivals.blocks.edges
     starts = edges[blocks]
@@ -540,25 +541,37 @@ def _open_starts(evaluation: Evaluation, blocks: NDArray[np.int64]) -> NDArray[n
 
 
 class RuleWindow:
-    """The open window of one key, updated by the key's new events in order; the rule is called for each of them."""
+    """The open window of one key, and the calls of the rule for the key's new events."""
 
     __slots__ = (
-        "_ask", "_block", "_cache", "_evaluation", "_filling", "_first", "_held", "_last", "_low", "_rule", "_start",
-        "_stored", "_timeout", "_value",
+        "_block",
+        "_cache",
+        "_evaluation",
+        "_fill_level",
+        "_first",
+        "_function",
+        "_held",
+        "_last",
+        "_low",
+        "_rule",
+        "_start",
+        "_stored",
+        "_timeout",
+        "_value",
     )  # fmt: skip
 
     def __init__(
         self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any, cache: str
     ) -> None:
-        """``value`` is the value of the key, ``cache`` the stored cache of its window as JSON."""
+        """``value``: the key. ``cache``: the stored cache of the key's window as JSON."""
         arrivals, capacity_check = evaluation.arrivals, evaluation.capacity_check
         self._evaluation, self._block, self._value = evaluation, block, value
         self._rule, self._timeout = trigger.rule, timeout
-        self._ask = function_of_rule(trigger.rule)
+        self._function = function_of_rule(trigger.rule)
         new = int(arrivals.new_starts[block])
         self._low = int(arrivals.blocks.edges[block])
         self._start = capacity_check.open_start(block)
-        self._held, self._filling = new - self._start, capacity_check.filling(block, self._start)
+        self._held, self._fill_level = new - self._start, capacity_check.fill_level(block, self._start)
         self._first, self._last = self._ends(new) if self._held else (0, 0)
         self._stored = RuleCache(cache if self._start == self._low else "")
         self._cache = self._stored.restored()
@@ -572,24 +585,24 @@ class RuleWindow:
         return int(times[self._start]), int(times[stop - 1])
 
     def walk(self, rows: Iterator[Any]) -> None:
-        """Process the new events in order, and store the cache of a window that stays open. ``rows`` yields the
-        arguments of the rule for these events, and then for the events of the next keys."""
+        """Process the new events in order, and store the cache of a window that stays open. ``rows``: the arguments of
+        the rule; the iterator goes on to the events of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
         new, high = int(arrivals.new_starts[self._block]), arrivals.block_range(self._block)[1]
         for event, now in enumerate(arrivals.times[new:high].tolist(), new):
             if self._held and timeout.timed_out(self._first, self._last, now):
                 self._close(event, timeout.end(self._first, self._last), TIMEOUT)
             self._process_event(event, now, next(rows))
-        self._settle(high)
+        self._finish(high)
 
     def _process_event(self, event: int, now: int, row: Any) -> None:
         """Call the rule for an event, and add the event to the window, or to the next window if the event does not
         fit."""
-        fits = self._filling.fits(event)
+        fits = self._fill_level.fits(event)
         stored = self._stored if fits else RuleCache()  # the next window's, unless the event is refused
         call = TriggerCall(self._value, self._cache if fits else {}, now)
         try:
-            answer = _known(self._ask(row, call))
+            answer = _parse_answer(self._function(row, call))
             cache = stored.keep(call.cache)
         except Exception as error:
             if not is_caused_by_event(error):
@@ -603,12 +616,12 @@ class RuleWindow:
             self._start, self._first = event, now
         self._held += 1
         self._stored, self._cache, self._last = stored, cache, now
-        full = self._filling.add(event)
+        full = self._fill_level.add(event)
         if full or answer is not _CONTINUE:
             self._apply_answer(answer, full, event + 1, now)
 
     def _apply_answer(self, answer: FireResult | None, full: bool, stop: int, now: int) -> None:
-        """Apply the answer of the rule; a full window is fired and purged in any case."""
+        """Fire or purge the window as the rule has answered; always fire and purge a full window."""
         firings = self._evaluation.firings
         if answer is _FIRE and not full:
             firings.fire(self._start, stop, now, RULE, purge=False)
@@ -626,10 +639,10 @@ class RuleWindow:
 
     def _clear(self) -> None:
         self._held, self._stored, self._cache = 0, RuleCache(), {}
-        self._filling.clear()
+        self._fill_level.clear()
 
-    def _settle(self, stop: int) -> None:
-        """Called after the last event: fires the window if it is due at the clock; else stores its cache."""
+    def _finish(self, stop: int) -> None:
+        """Fire the window if it is due at the clock, else store its cache; called after the last event."""
         text = self._stored.text if self._held and self._stays_open(stop) else ""
         if text:
             place = int(self._evaluation.arrivals.places[self._start])
@@ -638,7 +651,7 @@ class RuleWindow:
             self._evaluation.key_states.drop(self._key)
 
     def _stays_open(self, stop: int) -> bool:
-        """True if the window stays open at the clock; otherwise it is fired here."""
+        """Fire the window if it is due at the clock; return True if it stays open."""
         evaluation, due = self._evaluation, self._timeout.due(self._first, self._last)
         if (due is None or due > evaluation.until) and evaluation.until != FOREVER:
             evaluation.firings.waiting.extend([] if due is None else [due])
@@ -652,25 +665,25 @@ _ANSWERS: dict[str, FireResult] = {str(result): result for result in FireResult}
 _CONTINUE, _FIRE, _PURGE = FireResult.CONTINUE, FireResult.FIRE, FireResult.PURGE
 
 
-def _known(answer: object) -> FireResult | None:
-    """Returns the answer of a rule, which may also be given as text; None for an unknown answer (UH-18)."""
-    if answer is _CONTINUE:  # as of most events
+def _parse_answer(answer: object) -> FireResult | None:
+    """Returns the answer of a rule, which may be text; None for an invalid answer (UH-18)."""
+    if answer is _CONTINUE:  # the most frequent answer
         return _CONTINUE
     return _ANSWERS.get(answer) if isinstance(answer, str) else None
 
 
-# The windows of keys that a key trigger fires (UH-10 to UH-23): one evaluation of its decisions, and what stays.
+# The evaluation of all key triggers.
 
 
 _AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 128 << 20
-"""Maximum number of events gathered at once for windows, and of their bytes at average size. A rule that fires and
-keeps its window shows the same events again and again."""
+"""Maximum number, and maximum bytes, of events that are gathered at once for windows. If a rule fires without purging,
+the same events are in many windows."""
 
 
 class DueKeyWindows:
     """The windows that fire, and the keys that are forgotten, in order of (end, start, key); iterate over it once.
 
-    Events on which a rule failed are in no window.
+    Windows do not hold refused events.
     """
 
     def __init__(
@@ -684,7 +697,7 @@ class DueKeyWindows:
         self._firings, self._arrivals, self._refusals = firings, arrivals, refusals
         self._tuple_windows, self._key_states = tuple_windows, key_states
 
-    def __iter__(self) -> Iterator[TupleWindow | Forgotten]:
+    def __iter__(self) -> Iterator[TupleWindow | ForgottenKey]:
         firings, arrivals = self._firings, self._arrivals
         count = len(firings.lows)
         ends = np.array(firings.ends + [moment for moment, _ in firings.forgotten], np.int64)
@@ -699,10 +712,10 @@ class DueKeyWindows:
             yield from self._fire(order[before + 1 : stop])
             if stop < len(order):
                 key = firings.forgotten[int(order[stop]) - count][1]
-                yield Forgotten(self._key_states.value(key, arrivals.payload))
+                yield ForgottenKey(self._key_states.value(key, arrivals.payload))
 
     def _fire(self, which: NDArray[np.int64]) -> Iterator[TupleWindow]:
-        """Yield some of the windows, gathered in pieces of bounded size."""
+        """Yield the windows of these firings, gathered in pieces of limited size."""
         if not len(which):
             return
         firings = self._firings
@@ -711,7 +724,7 @@ class DueKeyWindows:
         parts = np.cumsum(highs - lows) // self._at_once
         edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(which)]
         for start, stop in pairwise(edges):
-            piece = self._piece(lows[start:stop], highs[start:stop], ends[start:stop])
+            piece = self._window_members(lows[start:stop], highs[start:stop], ends[start:stop])
             yield from self._tuple_windows.of(piece, causes=[CODES[cause] for cause in causes[start:stop].tolist()])
 
     def _first_members(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -727,7 +740,9 @@ class DueKeyWindows:
         count, used = len(self._arrivals), int(self._arrivals.payload.nbytes)
         return max(min(_AT_ONCE, _BYTES_AT_ONCE * count // max(used, 1)), 1)
 
-    def _piece(self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]) -> WindowMembers:
+    def _window_members(
+        self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> WindowMembers:
         sizes = highs - lows
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
@@ -741,8 +756,8 @@ class DueKeyWindows:
 class TriggeredWindows:
     """One evaluation of the windows of a task's keys, up to a clock.
 
-    It can be used alone. Give it all events of open windows and, behind them, the new events. Iterate over ``windows``,
-    then read ``flags``, ``refused`` and ``next_due``, and ``key_states`` for its table.
+    The class can be used without an engine. Pass all events of open windows and, behind them, the new events. Iterate
+    over ``windows``, then read ``flags``, ``refused``, ``next_due`` and ``key_states``.
     """
 
     def __init__(
@@ -757,24 +772,24 @@ class TriggeredWindows:
         task: int = 0,
         capacity: Capacity | None = None,
     ) -> None:
-        """``new`` is the index of the first new event. ``key_states`` are the records of the task's keys, updated in
-        place. ``streams`` names the input streams, ``key`` the columns of the key. ``capacity`` is the limit of a
+        """``new``: the index of the first new event. ``key_states``: the records of the task's keys, updated in place.
+        ``streams``: the names of the input streams. ``key``: the columns of the key. ``capacity``: the limit of a
         window; None for no limit."""
         self.trigger, self.key_states, self._key, self._task = trigger, key_states, tuple(key), task
         self._sorted = SortedEvents(events, streams, (self._key,) * len(streams))
         self._arrivals = KeyedEvents(events, new, self._sorted)
         self._firings, self._refusals = KeyFirings(), Refusals(len(events))
-        self._room = CapacityCheck(capacity, self._arrivals, self._firings)
+        self._capacity_check = CapacityCheck(capacity, self._arrivals, self._firings)
         self._purged = np.zeros(len(events), np.bool_)
 
     @property
     def accounts(self) -> Accounts:
-        """The counts of events that were in a window, were purged before, or are refused."""
+        """The counts of events that were in a window, were purged without being in one, or were refused."""
         return self._sorted.accounts
 
     @property
     def unknown_answers(self) -> int:
-        """Number of invalid answers of the rule; such an answer fires and purges (UH-18)."""
+        """Number of invalid answers of the rule. An invalid answer fires and purges (UH-18)."""
         return self._firings.unknown_answers
 
     @property
@@ -784,15 +799,15 @@ class TriggeredWindows:
 
     @property
     def next_due(self) -> int | None:
-        """The clock in microseconds at which the next window is due, given the present events; None if only events can
-        make one due."""
+        """The clock in microseconds at which the next window is due; None if only a new event can make a window
+        due."""
         timer = self.key_states.next_timer
         known = self._firings.waiting if timer is None else [*self._firings.waiting, timer]
         return min(known, default=None)
 
     @property
     def refused(self) -> list[tuple[int, str]]:
-        """(index, reason) of the events on which a rule failed; the indices are those of the given events."""
+        """(index in ``events``, reason) of the events on which a rule failed."""
         return self._refusals.by_place(self._arrivals.places)
 
     @property
@@ -805,12 +820,12 @@ class TriggeredWindows:
         """Yields, in order of (end, start, key), the windows that are due to fire at a clock (microseconds), and the
         keys that are forgotten.
 
-        ``close``: the streams end at that clock, and all windows still open then fire.
+        ``now``: the clock in microseconds. ``close``: the streams end at that clock, and all open windows fire.
         """
         self._decide(
             Evaluation(
                 arrivals=self._arrivals,
-                capacity_check=self._room,
+                capacity_check=self._capacity_check,
                 key_states=self.key_states,
                 firings=self._firings,
                 refusals=self._refusals,
@@ -821,18 +836,18 @@ class TriggeredWindows:
         yield from DueKeyWindows(
             self._firings, self._arrivals, self._refusals, TupleWindows(self._sorted, self._task), self.key_states
         )
-        self._settle()
+        self._finish()
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order given."""
-        gone = self._purged | self._refusals.mask
-        return self._sorted.as_given(self._sorted.accounted * np.uint8(ACCOUNTED) + gone * np.uint8(NOT_LIVE))
+        """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order of ``events``."""
+        finished = self._purged | self._refusals.mask
+        return self._sorted.in_given_order(self._sorted.accounted * np.uint8(ACCOUNTED) + finished * np.uint8(NOT_LIVE))
 
     def _decide(self, evaluation: Evaluation) -> None:
         match self.trigger:
             case CountTrigger() as trigger:
                 if len(self._arrivals):
-                    blocks, capacity = self._arrivals.blocks, self._room.capacity
+                    blocks, capacity = self._arrivals.blocks, self._capacity_check.capacity
                     self._firings.take(fire_counted(blocks, trigger, evaluation.until, capacity))
             case RuleTrigger() as trigger:
                 fire_by_rule(evaluation, trigger, self._key)
@@ -841,9 +856,8 @@ class TriggeredWindows:
             case DailyByRule() as trigger:
                 fire_by_day_rule(evaluation, trigger)
 
-    def _settle(self) -> None:
-        """Called after the last window: determines which events are no longer needed, and which were purged without
-        firing."""
+    def _finish(self) -> None:
+        """Account the purged and refused events; called after the last window."""
         firings, refused, count = self._firings, self._refusals.mask, len(self._arrivals)
         self._purged = firings.purged_mask(count)
         self._sorted.count("purged", firings.cleared_mask(count) & ~refused & ~self._sorted.accounted)

@@ -1,4 +1,4 @@
-"""The window manager: combines an eviction and a trigger policy over the queue of one bolt task."""
+"""The window manager: applies an eviction and a trigger policy to the event queue of one bolt task."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 class WindowManager:
     """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
-    An eviction policy decides which events a window holds, a trigger policy when it fires. A
-    ``WaterMarkEventGenerator`` or the clock gives the time to ``advance`` to; ``FOREVER`` ends the streams. Exhaust the
-    windows before adding anything else. Late events are left out, and all events are counted as received, before they
-    get here.
+    An eviction policy decides which events a window holds, a trigger policy when it fires. ``advance`` takes the time
+    of a ``WaterMarkEventGenerator`` or of the clock; ``FOREVER`` ends the streams. Iterate over all windows before you
+    add further events. Callers leave out late events, and count events as received.
 
-    ``streams`` names the input streams; the stream codes of events are indices into it. ``task`` is the index of the
-    bolt's task, passed on to its windows. ``state`` is the state of an earlier manager of the task, from ``snapshot``;
-    it is copied. None starts over.
+    ``streams``: the names of the input streams; the stream codes of events are indices into it. ``task``: the index of
+    the task among the bolt's tasks. ``state``: the state of an earlier manager of the task, from ``snapshot``, which is
+    copied; None: there is no earlier state.
     """
 
     def __init__(
@@ -58,30 +57,34 @@ class WindowManager:
         self.state = QueueState() if state is None else deepcopy(state)
         self.queue.base = self.state.base
         self.dropped = (0, 0)
-        """Number of events that the last evaluation dropped, and the time of the last of them in microseconds."""
+        """The number of events that the last evaluation dropped, and the time of the last dropped event in
+        microseconds."""
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Restore events that an earlier manager of this task held when ``state`` was taken, in order of arrival."""
+        """Adds the events of the earlier manager whose state this one got, in order of arrival."""
         self.queue.restore(parts)
 
     def resume(self) -> None:
-        """Settle the restored events again, in the order they had, without evaluating any window."""
+        """Settles those restored events that had been settled before, without evaluating windows."""
         if self.state.settled_count:
             self.queue.settle_first(self.state.settled_count)
 
     def add(self, events: Events) -> None:
-        """Add events that arrived after all earlier ones; late ones have been left out."""
+        """Adds events, which arrived after all earlier ones; the caller has left out late events."""
         self.queue.add(events)
 
     def advance(self, frontier: int | None, latest: int = -FOREVER) -> Iterator[TupleWindow]:
-        """Yield, in order, the windows due once every event up to the frontier (microseconds) is final. None, or a
-        frontier before the last one, yields nothing. ``latest``: at the end of the streams, the latest time that any
-        task of the bolt has reached; events that no window after it can hold will be in none."""
+        """Yields, in order, the windows that are due when no further event can come up to the frontier (microseconds);
+        nothing for None or for a frontier before the last one.
+
+        ``latest``: at the end of the streams, the latest time that any task of the bolt has reached. Events that no
+        window after this time can hold are counted as unwindowed.
+        """
         state = self.state
         if frontier is None or (state.previous_frontier is not None and frontier < state.previous_frontier):
             return
         self.queue.settle(frontier)
-        # Events of equal time that arrived after the last evaluation sort after those it had settled.
+        # Settled events stay before events of equal time that arrive later.
         settled = self.queue.settled_view()
         view = self._view(settled, frontier, latest)
         for firings in self.trigger.firings(view, self.eviction.reach):
@@ -92,18 +95,18 @@ class WindowManager:
 
     @property
     def pending(self) -> list[int]:
-        """Per stream, the number of events that are in no window yet and may still be in one."""
+        """For each stream, the number of events that have been in no window and may still be in one."""
         count = len(self.queue.stream_names)
         waiting = sum((events.by_stream(count) for events in self.queue.waiting_events), np.zeros(count, np.int64))
         return [int(n) for n in waiting + self._unaccounted(self.queue.settled_view(), self.queue.settled_count)]
 
     def pending_events(self) -> list[Events]:
-        """Returns the pending events: the settled ones in order, then the others by arrival."""
+        """Returns the pending events: settled events in order, then the others in order of arrival."""
         settled = self.queue.settled_view()
         return [*settled.pieces(self.state.accounted, len(settled.times)), *self.queue.waiting_events]
 
     def live_events(self) -> list[Events]:
-        """Returns the live events: those that a window may still need."""
+        """Returns the events that a window may still hold."""
         state, settled = self.state, self.queue.settled_view()
         start = 0
         if state.previous_frontier is not None:
@@ -111,21 +114,20 @@ class WindowManager:
         return [*settled.pieces(start, len(settled.times)), *self.queue.waiting_events]
 
     def settled_events(self, start: int) -> Events | None:
-        """Returns the settled events that are still needed, in order, without the first ``start``; None if there are
-        none.
+        """Returns the settled events in the queue from position ``start`` on, in order; None if there are none.
 
-        Whoever stores the events stores them in this form, so that they are sorted once and not in each evaluation.
+        Events are stored in this order, so that they are sorted only once.
         """
         pieces = self.queue.settled_view().pieces(start, self.queue.settled_count)
         return Events.concat(pieces) if pieces else None
 
     def snapshot(self) -> QueueState:
-        """Returns the state to store, together with the queue's events, in order to continue later."""
+        """Returns the state to store, with the events of the queue, for a later manager."""
         self.state.base = self.queue.base
         return self.state
 
     def _view(self, settled: SettledEvents, frontier: int, latest: int = -FOREVER) -> QueueView:
-        """Returns the settled events for policies, at a frontier in microseconds."""
+        """Returns the settled events at a frontier (microseconds) in the form that policies take."""
         state = self.state
         return QueueView(
             timestamps=settled.times,
@@ -159,8 +161,8 @@ class WindowManager:
         )
 
     def _account(self, settled: SettledEvents, start: int, stop: int) -> None:
-        """Update the accounts after a window from ``start`` to ``stop`` has fired: earlier events without a window will
-        get none."""
+        """Counts events after a window from ``start`` to ``stop`` has fired: its events are windowed, and earlier
+        events that have been in no window are unwindowed."""
         accounted = self.state.accounted
         if start > accounted:
             self.accounts.add("unwindowed", self._count(settled, accounted, start))
@@ -169,23 +171,23 @@ class WindowManager:
         self.state.accounted = max(accounted, stop)
 
     def _retire(self, view: QueueView, settled: SettledEvents) -> None:
-        """Account for events that no later window can hold, and drop those that are no longer needed."""
+        """Counts events that no later window can hold, and drops events that are no longer needed."""
         state = self.state
-        gone = self._count_expired(view)
-        if gone > state.accounted:
-            self.accounts.add("unwindowed", self._count(settled, state.accounted, gone))
-            state.accounted = gone
-        dropped = gone if state.previous is None else min(gone, state.previous[0])
+        expired = self._count_expired(view)
+        if expired > state.accounted:
+            self.accounts.add("unwindowed", self._count(settled, state.accounted, expired))
+            state.accounted = expired
+        dropped = expired if state.previous is None else min(expired, state.previous[0])
         self.drop(dropped)
 
     def _count_expired(self, view: QueueView) -> int:
-        """Returns the number of events at the head of the queue that are gone: no later window can hold them."""
+        """Returns the number of events at the head of the queue that no later window can hold."""
         reference, stop = self.trigger.next_firing(view)
         needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
         return min(int(needed[0]), len(view.timestamps))
 
     def drop(self, count: int) -> None:
-        """Drop the first ``count`` events of the queue."""
+        """Drops the first ``count`` events of the queue."""
         self.dropped = (count, int(self.queue.timestamps[count - 1]) if count else 0)
         if not count:
             return
@@ -207,8 +209,8 @@ class WindowManager:
         return total
 
     def _end_of_time(self, view: QueueView) -> int | None:
-        """Returns the frontier after the end of the streams, from which a later run continues, in microseconds; None if
-        there was no event."""
+        """Returns the frontier from which a later run continues after the end of the streams, in microseconds; None if
+        there has been no event."""
         fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)
         known = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
         return max((moment for moment in known if moment is not None), default=None)

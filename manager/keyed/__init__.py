@@ -1,1 +1,1 @@
-"""Windows that are not runs of a queue, formed from a task's live events: per key, sessions, snapshots."""
+"""Windows that assigners or policies form from the retained events of a task: per key, sessions, snapshots."""

@@ -1,4 +1,4 @@
-"""Windows that have fired, closed or are released before their end: panes, and events that expire or come too late."""
+"""The memory of windows that have fired: states of panes, expired events, and windows that closed early."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windowing.window import Members
 
 
-# The panes of open windows: which windows fire now, and the state of each window, in columns.
+# Panes.
 
 
 TIMINGS = (Timing.EARLY, Timing.ON_TIME, Timing.LATE)
@@ -32,28 +32,29 @@ _EARLY, _ON_TIME, _LATE = range(3)
 
 @dataclass(kw_only=True)
 class PaneStates:
-    """The states of open windows: one entry per window, in order of (kind, key, start, end)."""
+    """The states of open windows that may fire several times, as arrays with an entry per window."""
 
     kind: NDArray[np.int64]
+    """The index of the window's kind."""
     key: NDArray[np.int64]
-    """Code of the window's key; 0 without keys."""
+    """The code of the window's key; 0 without keys."""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     index: NDArray[np.int64]
-    """Number of its firings so far."""
+    """The number of firings of the window so far."""
     shown: NDArray[np.int64]
-    """Number of the evaluation in which it last fired, or -1. Events admitted later are new to it."""
+    """The number of the evaluation in which the window last fired, or -1; later events are new to the window."""
     on_time: NDArray[np.int64]
-    """1 if it has fired at its end, else 0."""
+    """1 if the window has fired at its end, else 0."""
     clock: NDArray[np.int64]
-    """The clock in microseconds when it last fired or, before that, when it was first seen."""
+    """The clock in microseconds at the last firing; before the first firing, at the window's first event."""
     mark: NDArray[np.int64]
-    """The watermark in microseconds at that moment."""
+    """The watermark in microseconds at the same moment as ``clock``."""
     shut: NDArray[np.int64]
-    """1 if a firing has closed the window before its end, so that it takes no more events (``Panes(closes=True)``);
+    """1 if a firing has closed the window before its end (``Panes(closes=True)``), so that it takes no more events;
     else 0."""
     repaired: NDArray[np.int64]
-    """1 if its events have been repaired since it last fired, else 0: what that firing showed does not hold."""
+    """1 if events of the window have been repaired since its last firing, whose rows are then wrong; else 0."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -68,7 +69,7 @@ class PaneStates:
 
     @staticmethod
     def of(table: pa.Table | None) -> PaneStates:
-        """Returns the states from such a table; None gives no windows."""
+        """Returns the states in a table of ``table``; no windows for None."""
         names = [column.name for column in fields(PaneStates)]
         if table is None:
             return PaneStates(**{name: np.zeros(0, np.int64) for name in names})
@@ -77,38 +78,38 @@ class PaneStates:
 
 @dataclass(frozen=True)
 class EvaluationTime:
-    """The time of an evaluation; times in microseconds."""
+    """The number and time of an evaluation of windows; times are in microseconds."""
 
     number: int
-    """Number of the evaluation; events admitted later are new to it."""
+    """The number of the evaluation; see ``PaneStates.shown``."""
     clock: int
     watermark: int
     ended_until: int
-    """Windows that end up to this time have ended."""
+    """Windows that end up to this time have ended: the watermark has reached their end."""
     closed_until: int
-    """Windows that end up to this time are closed: no late event can be admitted to them."""
+    """Windows that end up to this time are closed: no late event is admitted to them."""
     lateness: int | None = None
-    """Time for which windows take events after the watermark has reached their end, in microseconds; None if the clock
-    also closes windows, or there is no watermark."""
+    """Time for which windows take events after the watermark has reached their end; None if the clock closes windows
+    too, or there is no watermark."""
     within_batch: bool = False
-    """True if more events of the batch follow. Then only closed windows fire; all other firings are decided at the end
-    of the batch, by all its events."""
+    """True if more events of the batch follow. Then only closed windows fire, since all other firings depend on all
+    events of the batch."""
 
 
 @dataclass(frozen=True)
 class OpenPanes:
-    """The open windows of one kind with their states, and how they relate to the windows that fired before; one entry
-    for each window, except for ``owners``."""
+    """The open windows of one kind, matched with the states of earlier evaluations; arrays with an entry per open
+    window, except ``owners``."""
 
     states: PaneStates
     split: NDArray[np.bool_]
-    """True for windows that hold only a part of a window that has fired."""
+    """True for windows that hold only a part of an earlier window that has fired."""
     changed: NDArray[np.bool_]
-    """True for windows that have fired, as one window or several, but within other bounds."""
+    """True for windows that have fired with another start or end, as one window or several."""
     fired_at_former_end: NDArray[np.bool_]
-    """True for windows that have fired at an end that they no longer have."""
+    """True for windows that have fired at an end, and now have another end."""
     owners: NDArray[np.int64]
-    """For each remembered window of all kinds, the index of the window that it now is or is part of; -1 if there is
+    """For each earlier state of any kind, the index of the open window that it is now a part of; -1 if there is
     none."""
 
 
@@ -119,13 +120,13 @@ class PaneDecisions:
         self.panes, self.before, self.moment = panes, states, moment
         self._kept: list[PaneStates] = []
         self._closed = np.zeros(len(states), np.bool_)
-        """True for remembered windows that have closed."""
+        """True for earlier states whose windows have closed."""
 
-    def remembered(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
+    def match(self, kind: int, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64],
              merging: bool) -> OpenPanes:  # fmt: skip
-        """Returns the states of these open windows of one kind.
+        """Returns open windows of one kind with their states, from the earlier states of the same windows.
 
-        ``merging``: True if a window takes over the states of all remembered windows that it covers, as sessions do.
+        ``merging``: True if a window also continues earlier windows that it covers, as sessions do.
         """
         of_kind = np.flatnonzero(self.before.kind == kind)
         before, count = self.before.take(of_kind), len(keys)
@@ -147,23 +148,23 @@ class PaneDecisions:
         if not len(before) or not count:
             return OpenPanes(states, split, changed, np.zeros(count, np.bool_), owners)
         if merging:
-            owners[of_kind], split = _covering(states, before)
+            owners[of_kind], split = _match_covered(states, before)
         else:
-            owners[of_kind] = _same(states, before)
+            owners[of_kind] = _match_equal(states, before)
         known = np.flatnonzero(owners[of_kind] >= 0)
-        owner, remembered = owners[of_kind[known]], before.take(known)
-        np.maximum.at(states.index, owner, remembered.index)
-        np.maximum.at(states.shown, owner, remembered.shown)
-        np.maximum.at(states.shut, owner, remembered.shut)
-        np.maximum.at(states.repaired, owner, remembered.repaired)
-        np.minimum.at(states.clock, owner, remembered.clock)
-        np.minimum.at(states.mark, owner, remembered.mark)
-        other = (starts[owner] != remembered.start) | (ends[owner] != remembered.end)
-        changed[owner[other & (remembered.index > 0)]] = True
-        same_end = ends[owner] == remembered.end
+        owner, matched = owners[of_kind[known]], before.take(known)
+        np.maximum.at(states.index, owner, matched.index)
+        np.maximum.at(states.shown, owner, matched.shown)
+        np.maximum.at(states.shut, owner, matched.shut)
+        np.maximum.at(states.repaired, owner, matched.repaired)
+        np.minimum.at(states.clock, owner, matched.clock)
+        np.minimum.at(states.mark, owner, matched.mark)
+        other = (starts[owner] != matched.start) | (ends[owner] != matched.end)
+        changed[owner[other & (matched.index > 0)]] = True
+        same_end = ends[owner] == matched.end
         end_was_known[owner[same_end]] = True
-        counts = same_end | ~end_was_known[owner]  # of several, the one that ends there says whether that end has fired
-        np.maximum.at(states.on_time, owner[counts], remembered.on_time[counts])
+        counts = same_end | ~end_was_known[owner]  # if an earlier window has the same end, it alone decides
+        np.maximum.at(states.on_time, owner[counts], matched.on_time[counts])
         return OpenPanes(states, split, changed, (states.on_time > 0) & ~end_was_known, owners)
 
     def decide(
@@ -174,20 +175,18 @@ class PaneDecisions:
         opened_at: NDArray[np.int64] | None = None,
         grown: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
-        """Returns which of the windows fire, and the pane of each firing.
+        """Returns a mask of the windows that fire, and the pane of each firing; updates the states.
 
-        Their states are updated in place, and kept if they stay open. ``fresh`` is the number of new events of each
-        window, ``sizes`` the number of all its events. ``opened_at``: the limit up to which windows had closed when the
-        first event of each window came, in microseconds; None if no watermark closes windows. ``grown``: True for
-        windows whose end the watermark had not passed when their first new event came; None also for windows that do
-        not grow.
+        ``fresh``: the number of new events of each window; ``sizes``: the number of all its events. ``opened_at``: the
+        time up to which windows had closed when the first event of each window came, in microseconds; None if no
+        watermark closes windows. ``grown``: a mask of the windows whose first new event came before the watermark had
+        passed their end; None if windows do not grow.
         """
         moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
         final = states.end <= moment.closed_until
         ended = states.end <= (moment.ended_until if panes.on_time else moment.closed_until)
-        # A session that has grown since it fired at its end fires at its new one: where that is still to come, and
-        # where the watermark has reached it since it grew.
+        # A session that has grown since it fired at its end fires at its new end too.
         states.on_time[~ended] = 0
         if grown is not None and moment.lateness is not None:
             states.on_time[windows.fired_at_former_end & grown] = 0
@@ -216,10 +215,10 @@ class PaneDecisions:
         return firing, fired
 
     def _revised(self, windows: OpenPanes, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns the windows that fire without their trigger, because an earlier result of their events is now wrong.
+        """Returns a mask of the windows that fire without a trigger, because rows of an earlier firing are now wrong.
 
-        All parts of a window that has been split fire together. A window with new events that covers the fired ones
-        waits for its trigger. A window whose events have been repaired does not wait.
+        These are all parts of a window that was split, windows that changed without a new event, and windows whose
+        events were repaired. A changed window with new events waits for its trigger.
         """
         if self.panes.mode is PaneMode.DISCARDING:
             return np.zeros(len(fresh), np.bool_)
@@ -237,37 +236,37 @@ class PaneDecisions:
         final: NDArray[np.bool_],
         revised: NDArray[np.bool_],
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns which windows fire at their end, and which fire again afterwards: by the trigger of late events, and
-        when they close with events that no firing has shown."""
-        panes, done, takes_events = self.panes, states.on_time > 0, states.shut == 0
-        first = takes_events & ended & ~done
+        """Returns masks of the windows that fire at their end, and of those that fire again after it: by the trigger
+        for late events, or when they close with new events."""
+        panes, has_fired, takes_events = self.panes, states.on_time > 0, states.shut == 0
+        first = takes_events & ended & ~has_fired
         if panes.at_end is not None:
             first &= sizes >= panes.at_end.value
-        asked = (final & (fresh > 0)) | self._fired_by_trigger(panes.late, states, fresh) | revised
-        again = takes_events & ended & done & asked
+        has_reason = (final & (fresh > 0)) | self._fired_by_trigger(panes.late, states, fresh) | revised
+        again = takes_events & ended & has_fired & has_reason
         return first, again
 
     def _fired_by_trigger(
         self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns which windows that no firing has closed a trigger fires now."""
+        """Returns a mask of the windows that a trigger fires now; none of those that a firing has closed."""
         if trigger is None:
             return np.zeros(len(states), np.bool_)
         advanced = np.where(states.mark > NONE, self.moment.watermark - states.mark, 0)
         windows = OpenWindows(fresh, self.moment.clock - states.clock, advanced, states.index)
-        asked: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
-        return asked
+        fired: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
+        return fired
 
     def passed_before(self, ends: NDArray[np.int64], came_at: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of the ends the watermark had passed before an event came. ``came_at``: the time up to which
-        windows had closed when each event came."""
+        """Returns a mask of the ends that the watermark had passed when an event came; ``came_at``: for each end, the
+        time up to which windows had closed when the event came."""
         if self.moment.lateness is None:
             return np.zeros(len(ends), np.bool_)
         passed: NDArray[np.bool_] = (came_at > NONE) & (came_at >= ends - self.moment.lateness)
         return passed
 
     def states(self) -> PaneStates:
-        """Returns the states of the windows that are still open."""
+        """Returns the states of the windows that stay open."""
         if self.moment.within_batch:
             return self.before.take(np.flatnonzero(~self._closed))
         if not self._kept:
@@ -280,32 +279,33 @@ class PaneDecisions:
         )
 
 
-def _same(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
-    """For each remembered window, its index among the open windows; -1 if it is no longer open."""
+def _match_equal(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
+    """Returns, for each window of an earlier evaluation, the index of the same open window; -1 if it is not open."""
     count = len(windows)
-    keys, starts, ends, second = _together(windows, before)
-    along = np.lexsort((second, ends, starts, keys))  # each remembered window just behind the same open one
+    keys, starts, ends, is_before = _concatenated(windows, before)
+    along = np.lexsort((is_before, ends, starts, keys))  # an earlier window is directly behind the same open window
     owners = np.full(len(before), -1, np.int64)
     places = np.flatnonzero(along >= count)
-    candidates, remembered = along[places - 1], along[places] - count
+    candidates, earlier = along[places - 1], along[places] - count
     same = (places > 0) & (candidates < count)
-    owner, remembered = candidates[same], remembered[same]
-    same = (windows.key[owner] == before.key[remembered]) & (windows.start[owner] == before.start[remembered])
-    same &= windows.end[owner] == before.end[remembered]
-    owners[remembered[same]] = owner[same]
+    owner, earlier = candidates[same], earlier[same]
+    same = (windows.key[owner] == before.key[earlier]) & (windows.start[owner] == before.start[earlier])
+    same &= windows.end[owner] == before.end[earlier]
+    owners[earlier[same]] = owner[same]
     return owners
 
 
-def _covering(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns for each remembered window the index of the open window that covers it, or -1; and a mask of the open
-    windows that overlap a fired window without covering it. Open windows of a key do not overlap each other."""
+def _match_covered(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns, for each window of an earlier evaluation, the index of the open window that covers it, or -1; and a mask
+    of the open windows that overlap an earlier fired window without covering it. Open windows of a key do not
+    overlap."""
     along = np.lexsort((windows.start, windows.key))
-    keys, starts, ends, second = _together(windows, before)
-    # The open windows that overlap each remembered one: from the first that ends after its start, to the last that
+    keys, starts, ends, is_before = _concatenated(windows, before)
+    # The open windows that overlap an earlier window: from the first that ends after its start, to the last that
     # starts before its end. At equal times the open window comes first among ends, and last among starts.
-    opens = second == 0
-    low = _opens_before(np.lexsort((second, np.where(opens, ends, starts), keys)), len(windows))
-    high = _opens_before(np.lexsort((-second, np.where(opens, starts, ends), keys)), len(windows))
+    is_open = is_before == 0
+    low = _count_open_before(np.lexsort((is_before, np.where(is_open, ends, starts), keys)), len(windows))
+    high = _count_open_before(np.lexsort((-is_before, np.where(is_open, starts, ends), keys)), len(windows))
     owner = along[np.minimum(low, len(along) - 1)]
     covers = (high == low + 1) & (windows.start[owner] <= before.start) & (before.end <= windows.end[owner])
     parted = np.flatnonzero(~covers & (before.index > 0))
@@ -317,54 +317,54 @@ def _covering(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64
     return np.where(covers, owner, -1), split
 
 
-def _opens_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
-    """Returns for each remembered window how many open ones are before it in ``along``, an order of both; open windows
-    have the indices below ``count``."""
-    found = np.empty(len(along) - count, np.int64)
+def _count_open_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
+    """Returns, for each earlier window, the number of open windows before it in the order ``along``, which has the
+    indices of open windows, below ``count``, and of earlier windows, from ``count`` on."""
+    counts = np.empty(len(along) - count, np.int64)
     places = np.flatnonzero(along >= count)
-    found[along[places] - count] = np.cumsum(along < count)[places]
-    return found
+    counts[along[places] - count] = np.cumsum(along < count)[places]
+    return counts
 
 
-def _together(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], ...]:
-    """Returns the keys, starts and ends of open windows and, behind them, of remembered ones; and 0 or 1 to distinguish
-    them."""
+def _concatenated(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], ...]:
+    """Returns the keys, starts and ends of open windows, then of earlier windows; and 0 for open, 1 for earlier
+    windows."""
     both = [np.concatenate([getattr(windows, name), getattr(before, name)]) for name in ("key", "start", "end")]
     return (*both, np.repeat([0, 1], [len(windows), len(before)]))
 
 
-# The last window fired for each key of a task, for bolts that ask which events have expired since (ST-21).
+# Expired events (ST-21).
 
 
 _NO_KEY = 0
 
 
 class LastFired:
-    """Finds for each window the events that have expired since the previous window of the same key.
+    """The last fired window of each key of a task: returns the events that have expired since.
 
-    ``events`` are all events of the task, including those kept for this purpose alone; windows refer to them by index.
-    Only the keys that fire are looked up.
+    ``events``: all events of the task, including those that are retained only for this; windows refer to them by
+    index.
     """
 
     def __init__(self, events: RetainedEvents, streams: Sequence[str]) -> None:
         self._events, self.stream_names = events, tuple(streams)
         self._last = np.zeros(len(events), np.bool_) if events.last is None else events.last.copy()
         indices = np.flatnonzero(self._last)
-        last_events = events.bare(indices)
+        last_events = events.keys_and_times(indices)
         order = last_events.order()
         self._places = indices if order is None else indices[order]
         keys = np.full(len(indices), _NO_KEY, np.int64) if events.keys is None else events.keys[self._places]
         heads = np.flatnonzero(np.diff(keys)) + 1
         self._starts = np.concatenate([[0], heads, [len(keys)]]) if len(keys) else np.zeros(1, np.int64)
-        # The stored order of hashes need not be numeric order.
+        # Events may be stored in another order than that of hashes.
         run_keys = keys[self._starts[:-1]]
         self._by_key = np.argsort(run_keys, kind="stable")
         self._keys = run_keys[self._by_key]
         self._fired: dict[int, NDArray[np.int64]] = {}
 
-    def follow(self, members: NDArray[np.int64], key: int | None = None) -> NDArray[np.int64]:
-        """Record that a window with these members fires; returns the indices of the events of the previous window that
-        this one lacks. ``key`` is the hash of its key; None if a member has it."""
+    def expired_before(self, members: NDArray[np.int64], key: int | None = None) -> NDArray[np.int64]:
+        """Returns the indices of the events in the last window of a key that are not in a new window with these
+        members; the new window becomes the last one. ``key``: the hash of the key; None: that of the members."""
         if key is None:
             key = _NO_KEY if self._events.keys is None else int(self._events.keys[members[0]])
         before = self._fired.get(key)
@@ -375,7 +375,7 @@ class LastFired:
         return before[~np.isin(before, members)] if len(before) else before
 
     def flags(self) -> NDArray[np.bool_]:
-        """Returns which events are now in the last window fired for their key."""
+        """Returns a mask of the events that are now in the last fired window of their key."""
         in_last = self._last.copy()
         for members in self._fired.values():
             in_last[members] = True
@@ -388,7 +388,7 @@ class LastFired:
         run = int(self._by_key[index])
         return self._places[self._starts[run] : self._starts[run + 1]]
 
-    # -- as the source of expired events
+    # -- the source of expired events
 
     def table(self, members: Members) -> pa.Table:
         """Returns the payload of the events at these indices."""
@@ -409,10 +409,10 @@ class LastFired:
         return self._events.payload.combine_chunks()
 
 
-# Windows that were released exactly at the limit at which they end, so that they are not released again.
+# Windows that have fired exactly at the limit.
 #
-# A lifetime that begins, or is cut, exactly at a limit ends a slice there after the limit was reached (SI-4, SI-29).
-# So windows that end at the last limit are evaluated once more, and those already released then are left out.
+# A lifetime that begins, or is cut, exactly at a limit ends a window there when the limit has been reached (SI-4,
+# SI-29). So windows that end at the last limit are evaluated again, without those that have fired.
 
 
 _RELEASED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int64)])
@@ -420,7 +420,8 @@ _RELEASED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int
 
 @dataclass
 class ReleasedEnds:
-    """(kind of window, code of the key, end in microseconds) of such windows; at most one per kind and key."""
+    """The windows that fired at the last limit: for each the kind, the code of its key, and its end in microseconds; at
+    most one per kind and key."""
 
     rows: NDArray[np.void]
 
@@ -440,18 +441,18 @@ class ReleasedEnds:
         return len(self.rows)
 
     def holds(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which of these windows of one kind have been released."""
+        """Returns a mask of the windows of one kind that have fired at the last limit."""
         return np.isin(_released_rows(kind, keys, ends), self.rows)
 
     def add(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Record windows of one kind; they replace earlier ones of their keys."""
+        """Records windows of one kind; they replace earlier windows of their keys."""
         order = np.lexsort((ends, keys))
         last = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(order) else order
         replaced = (self.rows["kind"] == kind) & np.isin(self.rows["key"], keys)
         self.rows = np.concatenate([self.rows[~replaced], _released_rows(kind, keys[last], ends[last])])
 
     def keep(self, keys: NDArray[np.int64]) -> None:
-        """Keep only the keys with live events: no slice of the others can end any more."""
+        """Removes the windows of all other keys; ``keys``: those with live events."""
         self.rows = self.rows[np.isin(self.rows["key"], keys)]
 
 
@@ -461,14 +462,14 @@ def _released_rows(kind: int | NDArray[np.int64], keys: NDArray[np.int64], ends:
     return rows
 
 
-# Windows that a firing has closed before their end, and the events that come too late for them.
+# Windows that a firing has closed before their end.
 
 
 _CLOSED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("start", np.int64), ("end", np.int64)])
 
 
 class ClosedEarly:
-    """The windows of a task that a firing has closed before their time (``closes=True``)."""
+    """The windows of a task that a firing has closed before their end (``closes=True``)."""
 
     def __init__(self, states: PaneStates, assigners: Sequence[WindowAssigner]) -> None:
         closed = states.take(np.flatnonzero(states.shut))
@@ -480,10 +481,10 @@ class ClosedEarly:
     def missed(
         self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns a mask of the events that are too late for every window that could hold them.
+        """Returns a mask of the events all of whose windows have closed, at least one of them by a firing.
 
-        That is so if each of these windows is among the closed ones here, or ends up to ``closed_until``; at least one
-        must be among the closed ones. Times are in microseconds, keys are hashes.
+        ``closed_until``: the time up to which windows were closed when each event came. Times are in microseconds, keys
+        are hashes.
         """
         if not len(self._windows) or not len(times):
             return np.zeros(len(times), np.bool_)
@@ -491,15 +492,15 @@ class ClosedEarly:
         events = SortedEvents(
             RetainedEvents(times=times, payload=bare, keys=keys, closed_until=np.array(closed_until)), ()
         )
-        left, missed_all = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
+        has_open, has_closed = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
         for kind, assigner in enumerate(self._assigners):
             for piece in assigner.assign(events.live, NONE, FOREVER):
                 of_key = events.key_hashes(piece.members[piece.offsets[:-1]])
                 closed = np.isin(_closed_rows(kind, of_key, piece.starts, piece.ends), self._windows)
                 by_member = np.repeat(closed, np.diff(piece.offsets))
-                missed_all[piece.members[by_member]] = True
-                left[piece.members[~by_member]] = True
-        return events.as_given(missed_all & ~left)
+                has_closed[piece.members[by_member]] = True
+                has_open[piece.members[~by_member]] = True
+        return events.in_given_order(has_closed & ~has_open)
 
 
 def _closed_rows(

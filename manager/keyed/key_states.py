@@ -1,4 +1,4 @@
-"""The records of a task's keys, stored apart from their events: timers, watermarks, caches of rules, last windows."""
+"""States of the keys of a task that are stored apart from events: timers, caches of rules, watermarks, last windows."""
 
 from __future__ import annotations
 
@@ -23,38 +23,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# The records of a task's keys, apart from their events: timers, empty intervals, rule caches; stored in columns.
-
-
 _TIMER, _EMPTY, _MICROS, _ZONE, CACHE_COLUMN = "_timer", "_empty", "_day_micros", "_day_zone", "_cache"
 
 RECORD_COLUMNS = (_TIMER, _EMPTY, _MICROS, _ZONE, CACHE_COLUMN)
-"""Columns that are stored beside those of the key."""
+"""The stored columns of records, besides those of the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """The record of a key."""
+    """The state of a key with a trigger of keys or custom policies."""
 
     timer: int = NONE
-    """Time of its next daily firing in microseconds; NONE if there is none."""
+    """Time in microseconds at which the key is evaluated next, without an event; NONE if there is none."""
     empty: int = 0
-    """Number of consecutive daily firings without events."""
+    """Number of successive daily firings without events."""
     day: DayTime | None = None
-    """The time of day that its events last asked for."""
+    """The time of day that the rule of a DailyByRule last returned."""
     cache: str = ""
-    """Cache of a rule for as long as the window is open, as JSON; "" if there is none."""
+    """The cache of a rule, while the window is open, or the record of a unit with custom policies, as JSON; "" if there
+    is none."""
 
 
 @dataclass(frozen=True)
-class Forgotten:
-    """A key that was silent for so long that its record is deleted (UH-22)."""
+class ForgottenKey:
+    """A key whose record has been deleted, because no event came for a long time (UH-22)."""
 
     key: Any
 
 
 class KeyStates:
-    """The records of a task's keys. Few become objects, and the table is rewritten only if some changed."""
+    """The records of a task's keys, by the hashes of keys; the table is rewritten only if a record has changed."""
 
     def __init__(self, table: pa.Table | None, key: Sequence[str]) -> None:
         self._key = list(key)
@@ -64,21 +62,21 @@ class KeyStates:
         self._changed: dict[int, tuple[KeyRecord, int] | None] = {}
 
     def __len__(self) -> int:
-        """Returns the number of keys that had a record at first."""
+        """Returns the number of stored records, without changes."""
         return len(self._hashes)
 
     def clear(self) -> None:
-        """Delete the records of all keys."""
+        """Deletes the records of all keys."""
         for key in self._hashes.tolist():
             self._changed[key] = None
 
     @property
     def changed(self) -> bool:
-        """True if any record changed."""
+        """True if a record has changed."""
         return bool(self._changed)
 
     def get(self, key: int) -> KeyRecord | None:
-        """Returns the record of a key, by its hash; None if there is none."""
+        """Returns the record of a key; None if there is none."""
         if key in self._changed:
             change = self._changed[key]
             return None if change is None else change[0]
@@ -86,7 +84,7 @@ class KeyStates:
         return None if row is None else self._record(row)
 
     def caches_of(self, keys: Sequence[int]) -> list[str]:
-        """Returns the caches of these keys as JSON; "" for a key without a cache."""
+        """Returns the caches of these keys; "" for a key without a cache."""
         if self._table is None:
             stored: dict[int, str] = {}
         else:
@@ -104,24 +102,24 @@ class KeyStates:
 
     @cached_property
     def _columns(self) -> list[pa.Array]:
-        """The columns of a record, each in one piece, in which a value is found in a fifth of the time."""
+        """The columns of records, each in one piece, where values are read five times as fast."""
         assert self._table is not None
         columns = [self._table.column(name) for name in RECORD_COLUMNS]
         return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
 
     def put(self, key: int, record: KeyRecord, event: int) -> None:
-        """Set the record of a key. ``event`` is the index of one of its events; -1 if it has no event."""
+        """Sets the record of a key; ``event``: the index of one of its events, -1 if there is none."""
         before = self._changed.get(key)
         self._changed[key] = (record, before[1] if event < 0 and before is not None else event)
 
     def drop(self, key: int) -> None:
-        """Delete the record of a key."""
+        """Deletes the record of a key."""
         if key in self._changed or self._row(key) is not None:
             self._changed[key] = None
 
     def due(self, clock: int, *, all_at_end: bool = False) -> list[int]:
-        """Returns the hashes of the keys with a record at first whose timers are due. ``all_at_end``: if the clock is
-        FOREVER, keys without a timer count as due too."""
+        """Returns the hashes of the keys whose stored timers are due at a clock, without changes. ``all_at_end``: if
+        the clock is FOREVER, keys without a timer are due too."""
         due = self._timers <= clock
         if all_at_end and clock != FOREVER:
             due &= self._timers > NONE
@@ -130,7 +128,7 @@ class KeyStates:
 
     @property
     def next_timer(self) -> int | None:
-        """The earliest timer in microseconds; None if there is none."""
+        """The earliest timer of all keys in microseconds; None if there is none."""
         unchanged = np.isin(self._hashes, np.fromiter(self._changed, np.int64, len(self._changed)), invert=True)
         timers = self._timers[unchanged].tolist() + [
             change[0].timer for change in self._changed.values() if change is not None
@@ -138,7 +136,7 @@ class KeyStates:
         return min((timer for timer in timers if timer > NONE), default=None)
 
     def value(self, key: int, payload: pa.Table | None) -> Any:
-        """Returns the value of a key; a tuple if it has several columns. ``payload`` are the events that the indices of
+        """Returns the value of a key; a tuple if it has several columns. ``payload``: the events that the indices of
         ``put`` refer to."""
         change, row = self._changed.get(key), self._row(key)
         if row is not None and self._table is not None:
@@ -150,8 +148,8 @@ class KeyStates:
         return values[0] if len(values) == 1 else tuple(values)
 
     def table(self, payload: pa.Table | None) -> pa.Table | None:
-        """All records as a table sorted by hash; None if there is none. ``payload`` are the events that the indices of
-        ``put`` refer to."""
+        """Returns all records as a table in order of hashes, to be stored; None if there are none. ``payload``: the
+        events that the indices of ``put`` refer to."""
         if not self._changed:
             return self._table
         changed = np.fromiter(self._changed, np.int64, len(self._changed))
@@ -203,35 +201,36 @@ def _cache_of(change: tuple[KeyRecord, int] | None) -> str:
     return "" if change is None else change[0].cache
 
 
-# Substreams: a watermark per key, in columns (AZ-15).
+# Watermarks per key (AZ-15).
 
 
 MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, CLOSED_COLUMN
-"""Columns that are stored beside those of the key, by names that no column of events has."""
+"""The stored columns of marks, besides those of the key; no column of events can have these names."""
 
 
 class Substreams:
-    """The watermarks of the keys of one task. A key is forgotten once the floor has passed its mark.
+    """The watermarks of the keys of one task, which are called marks. A key is forgotten when the floor has passed its
+    mark.
 
-    The floor is a lower bound, from the arrival clock, on the time of any event still to come, for every key; NONE if
-    there is none.
+    The floor is a time before which no further event of any key can come, by the clock of arrivals; NONE if there is
+    none.
     """
 
     def __init__(self, table: pa.Table | None, delay: int, floor: int) -> None:
         self.delay, self.floor, self._before = delay, floor, floor
         empty = np.zeros(0, np.int64)
         self.keys = empty if table is None else table.column(KEY_COLUMN).to_numpy()
-        """The codes of the keys, in ascending order."""
+        """The hashes of the keys, ascending."""
         self.marks = empty if table is None else table.column(MARK_COLUMN).to_numpy()
         self.previous = empty if table is None else table.column(PREVIOUS_COLUMN).to_numpy()
-        """Up to which time the windows of each key have been evaluated."""
+        """The time up to which the windows of each key have been evaluated."""
         self._values = None if table is None else table.drop_columns([KEY_COLUMN, MARK_COLUMN, PREVIOUS_COLUMN])
 
     def advance(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Advance the marks of keys by events in order of arrival; returns the mark of each event's key before and
-        after it. ``values`` has the columns of the key of each event."""
+        """Advances the marks of keys by events in order of arrival; returns the mark of each event's key before and
+        after the event. ``values``: the key columns of the events."""
         order = hash_order(keys)
         ordered = keys[order]
         heads = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
@@ -251,7 +250,7 @@ class Substreams:
         return back_before, back_after
 
     def limits(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per live event, by the code of its key: up to which time the key has been evaluated, and its mark."""
+        """Returns, for each of these keys, the time up to which it has been evaluated, and its mark."""
         places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return np.full(len(keys), self._before, np.int64), np.full(len(keys), self.floor, np.int64)
@@ -261,17 +260,17 @@ class Substreams:
         return previous, np.maximum(marks, self.floor)
 
     def evaluated(self) -> None:
-        """Record that the windows of every key have been evaluated up to its mark, or the floor."""
+        """Records that the windows of each key have been evaluated up to its mark or the floor."""
         self.previous = np.maximum(self.marks, self.floor)
 
     def raise_floor(self, floor: int) -> None:
-        """Raise the floor of all keys to at least this time."""
+        """Raises the floor to at least this time."""
         self.floor = max(self.floor, floor)
 
     def table(self) -> pa.Table | None:
-        """Returns the marks to store; None if there is none.
+        """Returns the marks as a table to store; None if there are none.
 
-        A key is dropped if its next event, which cannot be older than the floor, will move its mark further anyway.
+        The mark of a key is left out if the next event of the key is sure to advance it, by the floor.
         """
         kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
         if not kept.any():
@@ -279,17 +278,18 @@ class Substreams:
         return self._table(np.flatnonzero(kept))
 
     def all(self) -> pa.Table | None:
-        """All marks, also those that need not be stored; None if there is none."""
+        """Returns all marks as a table, also those that need not be stored; None if there are none."""
         return None if self._values is None else self._table(np.arange(len(self.keys)))
 
     def _table(self, rows: NDArray[np.int64]) -> pa.Table:
         assert self._values is not None
         values = take_rows(self._values, rows)
-        own = {KEY_COLUMN: self.keys[rows], MARK_COLUMN: self.marks[rows], PREVIOUS_COLUMN: self.previous[rows]}
-        return pa.table({**own, **dict(zip(values.column_names, values.columns, strict=True))})
+        marks = {KEY_COLUMN: self.keys[rows], MARK_COLUMN: self.marks[rows], PREVIOUS_COLUMN: self.previous[rows]}
+        return pa.table({**marks, **dict(zip(values.column_names, values.columns, strict=True))})
 
     def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
-        """Add the keys that are not known yet; ``firsts``: the rows of ``values`` with these keys."""
+        """Adds the keys among ``distinct`` that are not known yet; ``firsts``: the rows of ``values`` with these
+        keys."""
         unknown = ~np.isin(distinct, self.keys)
         new = distinct[unknown]
         if not len(new):
@@ -306,18 +306,19 @@ class Substreams:
         self.previous = np.concatenate([self.previous, nothing])[order]
 
 
-# The cache of a rule between calls, always in the form that it would have after a restart.
+# Caches of rules.
 
 
 _SCALARS = frozenset({str, float, bool, type(None)})
 _LONG = 1 << 63
 _DEEPEST = 200
-"""Maximum number of nested lists and dicts of a cache: others copy it and write it within larger ones."""
+"""Greatest number of nested lists and dicts in a cache, so that copying and writing it cannot exceed the depth of
+recursion."""
 
 
-def kept_json(cache: object) -> tuple[str, dict[str, Any]]:
-    """Returns a cache as JSON, and as it is restored from that JSON. Raises TypeError or ValueError for values that
-    JSON cannot represent, and for a cache that is nested too deep."""
+def round_trip_json(cache: object) -> tuple[str, dict[str, Any]]:
+    """Converts a cache to JSON and back; returns the text and the result. Raises TypeError or ValueError for values
+    that JSON does not have, and for a cache that is nested too deep."""
     if not isinstance(cache, dict):
         raise TypeError(f"the cache is {repr_of(cache):.60}, and must be a dict")
     try:
@@ -340,20 +341,20 @@ def _too_deep() -> ValueError:
 
 
 class RuleCache:
-    """The cache of one window after the last successful call of its rule."""
+    """The cache of one window after the last successful call of its rule, as it would be after a restart."""
 
     __slots__ = ("_flat", "_text")
 
     def __init__(self, text: str = "") -> None:
-        """``text``: JSON as stored in the checkpoint; empty if there is no cache."""
+        """``text``: the stored JSON; "" if there is no cache."""
         self._text: str | None = text
         self._flat: dict[str, Any] = {}
 
     def keep(self, cache: dict[str, Any]) -> dict[str, Any]:
-        """Store the cache after a call; returns the cache for the next call, converted through JSON.
+        """Stores the cache after a call; returns the cache for the next call, converted to JSON and back.
 
-        Raises TypeError or ValueError for what JSON cannot represent, and then leaves the stored cache as it was. A
-        flat dict of strings and numbers, which is the usual case, is the same in JSON and is only copied.
+        Raises TypeError or ValueError for values that JSON does not have; the stored cache is then unchanged. A flat
+        dict of texts and numbers, the usual case, is only copied, because JSON does not change it.
         """
         if type(cache) is dict:
             if not cache:
@@ -362,7 +363,7 @@ class RuleCache:
             if is_flat(cache):
                 self._text, self._flat = None, cache.copy()
                 return cache
-        self._text, read = kept_json(cache)
+        self._text, read = round_trip_json(cache)
         return read
 
     def restored(self) -> dict[str, Any]:
@@ -373,12 +374,12 @@ class RuleCache:
 
     @property
     def text(self) -> str:
-        """The cache as JSON; empty if there is none."""
+        """The cache as JSON; "" if there is none."""
         return json.dumps(self._flat) if self._text is None else self._text
 
 
 def is_flat(cache: dict[str, Any]) -> bool:
-    """True if a round trip through JSON changes nothing: text keys, with values of text or numbers."""
+    """True if conversion to JSON and back surely changes nothing: keys are texts, values are texts or numbers."""
     for key, value in cache.items():  # all() would cost twice as much, for every event
         if type(key) is not str:
             return False
@@ -387,24 +388,25 @@ def is_flat(cache: dict[str, Any]) -> bool:
     return True
 
 
-# The keys of a task that have had events lately: each with the end of its last window that held one.
+# Known keys, for windows without events.
 
 
 class KnownKeys:
-    """Keys in order of their hashes. A task without keys has one, of hash 0 and without columns."""
+    """Keys that have had events lately, in order of hashes. A task without keys has one key, of hash 0 and without
+    columns."""
 
     def __init__(self, table: pa.Table) -> None:
-        """``table``: what ``table()`` returned, or an empty one with the columns of the key."""
+        """``table``: the result of ``table()``, or an empty table with the key columns."""
         self.hashes: NDArray[np.int64] = table.column(KEY_COLUMN).to_numpy()
-        # A copy, for it is written to, and the table may be a segment that is mapped from a file.
+        # A copy, because it is changed, and the table may be mapped from a file.
         self.ends: NDArray[np.int64] = table.column(END_COLUMN).to_numpy().copy()
-        """The end in microseconds of the last window of each key that held an event; NONE if there is none fired
-        yet."""
+        """For each key, the end in microseconds of the last fired window that held an event; NONE if there is
+        none."""
         self._values = table.drop_columns([KEY_COLUMN, END_COLUMN])
 
     @staticmethod
     def none(columns: pa.Schema) -> KnownKeys:
-        """No keys yet; ``columns`` are those of the key."""
+        """Returns an empty set of keys; ``columns``: the key columns."""
         none = pa.array([], pa.int64())
         arrays = [none, none, *(pa.array([], column.type) for column in columns)]
         return KnownKeys(pa.table(arrays, names=[KEY_COLUMN, END_COLUMN, *columns.names]))
@@ -414,11 +416,11 @@ class KnownKeys:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the key."""
+        """The names of the key columns."""
         return list(self._values.column_names)
 
     def table(self) -> pa.Table:
-        """Returns the keys as a table, to be stored."""
+        """Returns the keys as a table to store."""
         columns = zip(self._values.column_names, self._values.columns, strict=True)
         return pa.table({KEY_COLUMN: self.hashes, END_COLUMN: self.ends, **dict(columns)})
 
@@ -427,21 +429,22 @@ class KnownKeys:
         return np.searchsorted(self.hashes, hashes)
 
     def values(self, indices: NDArray[np.int64]) -> list[Any]:
-        """Returns the keys at these indices: a value if the key is one column, else a tuple of values."""
+        """Returns the values of the keys at these indices; a tuple each if the key has several columns."""
         if not self.columns:
             return [None] * len(indices)
         columns = [column.to_pylist() for column in take_rows(self._values, indices).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def unknown(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the indices of the hashes that no known key has, each once."""
+        """Returns the indices of the hashes that no known key has, one for each distinct hash."""
         new, firsts = np.unique(hashes, return_index=True)
         return firsts[~np.isin(new, self.hashes, assume_unique=True)]
 
     def add(self, hashes: NDArray[np.int64], values: pa.Table, end: int = NONE) -> None:
-        """Add keys that are not known yet, of which no window has fired; ``values`` has their columns.
+        """Adds keys that are not known yet; ``values``: their key columns.
 
-        ``end``: time in microseconds from which their windows without events begin; NONE: with their first event.
+        ``end``: time in microseconds after which their windows without events end; NONE: they begin after the first
+        window with events.
         """
         if not len(hashes):
             return
@@ -453,13 +456,13 @@ class KnownKeys:
         self.hashes, self.ends = hashes[order], ends[order]
 
     def fired(self, indices: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Record that windows of these keys, which held events, have fired up to these ends."""
+        """Records the ends of fired windows of these keys that held events."""
         np.maximum.at(self.ends, indices, ends)
 
-    def keep(self, which: NDArray[np.bool_]) -> None:
-        """Forget all other keys."""
-        if which.all():
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Removes all keys that are not in the mask."""
+        if mask.all():
             return
         if self.columns:
-            self._values = take_rows(self._values, np.flatnonzero(which))
-        self.hashes, self.ends = self.hashes[which], self.ends[which]
+            self._values = take_rows(self._values, np.flatnonzero(mask))
+        self.hashes, self.ends = self.hashes[mask], self.ends[mask]

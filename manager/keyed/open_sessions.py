@@ -1,4 +1,4 @@
-"""Late events that an open session or sliding log may still take."""
+"""Lateness of events of sessions and sliding logs, which depends on the windows that are open for their key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.assigners import SessionWindows
 
 
-# Late events of sessions: those before the watermark, less the allowed lateness, that no open session takes (AT-7).
+# Sessions (AT-7).
 
 
 _START, _END = itemgetter(0), itemgetter(1)
@@ -30,21 +30,22 @@ def late_for_sessions(
     candidates: NDArray[np.bool_],
     closed_until: NDArray[np.int64],
     gaps: NDArray[np.int64],
-    held: Callable[[], RetainedEvents | None],
+    live_events: Callable[[], RetainedEvents | None],
     kind: SessionWindows,
     reference: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Returns which events, in order of arrival, are late, and the indices of the events before which windows must be
-    evaluated.
+    """Returns a mask of the late events, and the indices of the events before which windows must be evaluated. Events
+    are in order of arrival.
 
-    Sessions that end up to ``closed_until`` have closed when the event comes. An event is late if no open session takes
-    it and, besides, its time is before ``reference``, or the session that it would open ends up to ``closed_until``.
+    Sessions that end up to ``closed_until`` have closed when an event comes. An event is late if no open session takes
+    it, and its time is before ``reference`` or the session that it would open ends up to ``closed_until``. If sessions
+    have a maximum duration, an event is also late if the clock has closed the session that would hold it.
 
-    If sessions have a maximum duration, an event is also late if the clock has closed the session that would hold it. A
-    session that closed in this batch must be released before an event next to it is admitted, or the two would merge.
+    A session that has closed must fire before an event next to it is admitted, which would otherwise be merged into it:
+    windows must be evaluated before such an event.
 
-    Only keys with an event up to ``closed_until`` are examined event by event. ``held`` returns the live events of
-    earlier batches, and is called only if there are such keys.
+    ``candidates``: a mask of the events to consider. ``gaps``: the session gap of each event. ``live_events`` returns
+    the live events of earlier batches; it is called only if an event lies before ``closed_until``.
     """
     behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
@@ -52,25 +53,25 @@ def late_for_sessions(
         return late, []
     codes = np.zeros(len(times), np.int64) if keys is None else keys
     wanted = np.unique(codes[behind])
-    sessions = _sessions_of(wanted, held(), int(gaps[0]) if len(gaps) else 0, kind)
+    sessions = _sessions_of(wanted, live_events(), int(gaps[0]) if len(gaps) else 0, kind)
     evaluate_before: list[int] = []
     rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
     for row in rows.tolist():
-        of_key, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
-        of_key.close(int(closed_until[row]))
-        low, first, high = of_key.overlapping(time, end)
-        if of_key.is_late(time, end, first, high, int(reference[row])):
+        key_sessions, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
+        key_sessions.close(int(closed_until[row]))
+        low, first, high = key_sessions.overlapping(time, end)
+        if key_sessions.is_late(time, end, first, high, int(reference[row])):
             late[row] = True
             continue
         if first > low:
             evaluate_before.append(row)
-            of_key.release(first)
-        of_key.join(time, end)
+            key_sessions.remove_before(first)
+        key_sessions.add(time, end)
     return late, evaluate_before
 
 
 class _Sessions:
-    """The sessions of one key as its events arrive: spans that are disjoint and in order."""
+    """The sessions of one key while its events arrive: disjoint ranges of time, in order."""
 
     def __init__(self, kind: SessionWindows) -> None:
         self.kind = kind
@@ -79,12 +80,12 @@ class _Sessions:
         """Sessions that end up to this time have closed."""
 
     def close(self, limit: int) -> None:
-        """Called before each event, with the time up to which sessions have closed."""
+        """Closes the sessions that end up to a time; called before each event."""
         self.limit = limit
 
     def overlapping(self, start: int, end: int) -> tuple[int, int, int]:
-        """Returns the range of sessions that the span of an event meets, with the index of the first open one in
-        between."""
+        """Returns the range of sessions that an event meets, as the first index, the index of the first open session,
+        and the index after the last; ``start`` and ``end``: the time that the event covers."""
         low, high = self._overlapping(start, end)
         first = low
         while first < high and self.spans[first][1] <= self.limit:
@@ -92,16 +93,16 @@ class _Sessions:
         return low, first, high
 
     def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
-        """True if an event is late. It meets the open sessions from ``first`` to before ``high``; ``end`` is the end of
-        the session that it would open."""
+        """True if an event is late; it meets the open sessions from ``first`` to ``high``, exclusive. ``end``: the end
+        of the session that it would open."""
         return first == high and (time < reference or end <= self.limit)
 
-    def release(self, stop: int) -> None:
-        """Forget the sessions before an index: they have closed."""
+    def remove_before(self, stop: int) -> None:
+        """Removes the sessions before an index."""
         del self.spans[:stop]
 
-    def join(self, time: int, end: int) -> None:
-        """Add the span of an event, and merge the sessions that it joins."""
+    def add(self, time: int, end: int) -> None:
+        """Adds an event that covers the time up to ``end``, and merges the sessions that it meets."""
         low, high = self._overlapping(time, end)
         self.spans[low:high] = [self._merged(time, end, low, high)]
 
@@ -118,13 +119,12 @@ class _Sessions:
 
 
 class _CheckedSessions(_Sessions):
-    """Sessions that the clock closes if they last too long (AZ-22): only the part after the closing remains."""
+    """Sessions that the clock divides if they last too long (AZ-22); only the part after the last cut remains."""
 
     def __init__(self, kind: SessionWindows) -> None:
         super().__init__(kind)
         self._cut = NONE
-        """The moment at which the clock last closed a session. The next one begins there, and does not hold that
-        moment."""
+        """The moment at which the clock last divided a session; the next session begins after it."""
         self._times: list[int] = []
         """The times of the events after the cut, ascending."""
 
@@ -148,19 +148,19 @@ class _CheckedSessions(_Sessions):
             return True
         return self._end_with(time, *self._merged(time, end, first, high)) <= self.limit
 
-    def join(self, time: int, end: int) -> None:
-        super().join(time, end)
+    def add(self, time: int, end: int) -> None:
+        super().add(time, end)
         insort(self._times, time)
 
     @property
     def _may_continue(self) -> bool:
-        """True if the session after the cut is open, or may still get its first event."""
+        """True if the session that begins at the cut is open, or may still get its first event."""
         place = bisect_left(self.spans, self._cut, key=_START)
         return any(start == self._cut and end > self.limit for start, end in self.spans[place : place + 1])
 
     def _cut_off(self, place: int, check: int) -> None:
-        """Close the session at this place at its check point; the next one waits for an event no longer than the
-        gap."""
+        """Divides the session at an index at a check point; the next session begins there, and waits for its first
+        event for the gap."""
         del self._times[: bisect_right(self._times, check)]
         end = self.spans[place][1]
         if not self._times or self._times[0] >= end:
@@ -170,14 +170,14 @@ class _CheckedSessions(_Sessions):
         self.spans[place], self._cut = (check, end), check
 
     def _first(self, start: int, end: int) -> int:
-        """Returns the time of the first event of a session; the end of the session if it still waits for an event."""
+        """Returns the time of the first event of a session; the end of the session if it has no event yet."""
         if start != self._cut:
             return start
         return min(self._times[0], end) if self._times else end
 
     def _end_with(self, time: int, start: int, end: int) -> int:
-        """Returns the time at which the clock closes the session that would hold an event of this time. ``start`` and
-        ``end``: the edges of that session."""
+        """Returns the end of the session that would hold an event of this time, after the clock has divided it.
+        ``start`` and ``end``: the edges of the undivided session."""
         check = self.kind.cut_time(start, min(time, self._first(start, end)))
         while check < time:
             following = bisect_right(self._times, check)
@@ -187,47 +187,48 @@ class _CheckedSessions(_Sessions):
 
 
 def _sessions_of(
-    keys: NDArray[np.int64], held: RetainedEvents | None, usual: int, kind: SessionWindows
+    keys: NDArray[np.int64], held: RetainedEvents | None, default_gap: int, kind: SessionWindows
 ) -> dict[int, _Sessions]:
-    """Returns the sessions that live events of these keys form, or rows that stand for several events; ``usual``: the
-    gap of events without a gap of their own."""
+    """Returns the sessions of live events, for each of these keys; ``default_gap``: the gap of events without a gap in
+    a column."""
     make = _Sessions if kind.max_duration is None else _CheckedSessions
     sessions = {key: make(kind) for key in keys.tolist()}
     if held is None or not len(held):
         return sessions
     held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
     wanted = np.isin(held_keys, keys)
-    reaches = held.times + gaps_of_events(held.gaps, usual, len(held)) if held.reaches is None else held.reaches
+    reaches = held.times + gaps_of_events(held.gaps, default_gap, len(held)) if held.reaches is None else held.reaches
     rows = (column[wanted].tolist() for column in (held_keys, held.times, reaches))
     for key, time, reach in zip(*rows, strict=True):
-        sessions[key].join(time, reach)
+        sessions[key].add(time, reach)
     return sessions
 
 
-def gaps_of_events(own: NDArray[np.int64] | None, usual: int, count: int) -> NDArray[np.int64]:
-    """Returns the session gap of each event in microseconds; ``usual`` where events have none of their own."""
-    return np.full(count, usual, np.int64) if own is None else own
+def gaps_of_events(gaps: NDArray[np.int64] | None, default_gap: int, count: int) -> NDArray[np.int64]:
+    """Returns the session gaps of ``count`` events in microseconds: ``gaps``, or ``default_gap`` for all if it is
+    None."""
+    return np.full(count, default_gap, np.int64) if gaps is None else gaps
 
 
-# Late events of sliding logs: those whose own window has closed, and that no open window of their key holds.
+# Sliding logs.
 
 
-def without_open_window(
+def late_for_sliding_logs(
     times: NDArray[np.int64],
     keys: NDArray[np.int64] | None,
     candidates: NDArray[np.bool_],
     closed_until: NDArray[np.int64],
     length: int,
-    held: Callable[[], RetainedEvents | None],
+    live_events: Callable[[], RetainedEvents | None],
 ) -> NDArray[np.bool_]:
-    """Returns which events, in order of arrival, are late.
+    """Returns a mask of the late events; events are in order of arrival.
 
-    An event at t makes two windows: (t - length, t], and the window after it leaves, which ends at t + length. The
-    event is late if the first window has closed and no admitted event has made an open window that holds t, as in Kafka
+    An event at t makes two windows: (t - length, t], and the window when it leaves, which ends at t + length. It is
+    late if the first of these has closed and no admitted event has made an open window that holds t, as in Kafka
     Streams.
 
-    Only keys with an event whose own window has closed are examined event by event. ``held`` returns the live events of
-    earlier batches, and is called only if there are such keys. Times and the length are in microseconds.
+    ``candidates``: a mask of the events to consider. ``live_events`` returns the live events of earlier batches; it is
+    called only if the first window of an event has closed. Times and the length are in microseconds.
     """
     behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
@@ -235,7 +236,7 @@ def without_open_window(
         return late
     codes = np.zeros(len(times), np.int64) if keys is None else keys
     wanted = np.unique(codes[behind])
-    admitted = _times_by_key(wanted, held())
+    admitted = _times_by_key(wanted, live_events())
     for row in np.flatnonzero(np.isin(codes, wanted) & candidates).tolist():
         time, limit, before = int(times[row]), int(closed_until[row]), admitted[int(codes[row])]
         if time <= limit and not _holds(before, time, limit, length):
@@ -246,22 +247,22 @@ def without_open_window(
 
 
 def _times_by_key(keys: NDArray[np.int64], held: RetainedEvents | None) -> dict[int, list[int]]:
-    """Returns the times of the live events of these keys, ascending."""
-    found: dict[int, list[int]] = {key: [] for key in keys.tolist()}
+    """Returns the times of live events, ascending, for each of these keys."""
+    times_by_key: dict[int, list[int]] = {key: [] for key in keys.tolist()}
     if held is None or not len(held):
-        return found
+        return times_by_key
     held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
     wanted = np.isin(held_keys, keys)
     for key, time in zip(held_keys[wanted].tolist(), held.times[wanted].tolist(), strict=True):
-        found[key].append(time)
-    for times in found.values():
+        times_by_key[key].append(time)
+    for times in times_by_key.values():
         times.sort()
-    return found
+    return times_by_key
 
 
 def _holds(times: list[int], time: int, closed_until: int, length: int) -> bool:
-    """True if events of these times have made an open window that holds ``time``, although the own window of ``time``
-    has closed."""
+    """True if events at ``times`` have made an open window that holds ``time``; the window that ends at ``time`` has
+    closed."""
     leaving = _has_between(times, closed_until - length, time)
     return leaving or _has_between(times, closed_until, time + length)
 

@@ -1,6 +1,5 @@
-"""Pre-aggregation of windows that assigners form: the events of a task are folded into one row per run of events and
-group, and windows are joined from such rows.
-"""
+"""Pre-aggregation for windows of assigners: events are folded into partial aggregates of runs of events, and windows
+are aggregated from these."""
 
 from __future__ import annotations
 
@@ -35,16 +34,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# A run of events that the same windows will hold, whatever comes, is a row: an event in place of all of them.
-
-
 class RunSums(PartialSums):
-    """Folds the events of windows that assigners form, and joins the rows into windows.
+    """Folds events into rows of partial aggregates, and aggregates windows from these rows.
 
-    A folded row stands for a run of events of one key (``SessionWindows.runs``, ``GridWindows.runs``,
-    ``CountedWindows.runs``). Its time is the time of the first event; the row of a session covers time up to the gap
-    after its last event. The row is in a window if and only if its events are. So admission, windows, firings and
-    accounts work as for events, and the state grows with the runs, not with the events.
+    A row stands for a run of events of one key that are in the same windows, whatever other events come
+    (``SessionWindows.runs``, ``GridWindows.runs``, ``CountedWindows.runs``). Its time is that of the first event. So
+    admission, windows, firings and accounts work with rows as with events, and the state grows with the number of runs,
+    not of events.
 
     Rows are in order of arrival, which decides among events of equal time. Within a run, rows that have been in a
     window come before newer rows.
@@ -58,13 +54,14 @@ class RunSums(PartialSums):
         streams: int,
         traced: tuple[str, Accumulator] | None = None,
     ) -> None:
-        """``key``: the columns of the key of windows; the rest as for ``PartialSums``."""
+        """``key``: the key columns of windows. See ``PartialSums`` for the other arguments."""
         super().__init__(aggregates, streams, traced)
         self.assigner = assigner
         self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
-        """Columns of events that rows have too: those of the key, and of the key of the result."""
+        """The columns of events that rows have too: those of the windows' key and of the result's key."""
         self._split_by = tuple(name for name in aggregates.by if name not in key)
-        """Columns by which the events of one run are divided among several rows."""
+        """The columns of the result's key that are not in the windows' key; a run has a row for each of their
+        values."""
 
     @property
     def _prefix(self) -> str:
@@ -74,37 +71,39 @@ class RunSums(PartialSums):
         return prefix
 
     @property
-    def counts(self) -> bool:
-        """True if the run of an event depends on how many came before it."""
+    def depends_on_counts(self) -> bool:
+        """True if the run of an event depends on the number of events before it."""
         return isinstance(self.assigner, CountedWindows)
 
     def fold(
         self, events: RetainedEvents, codes: NDArray[np.int64] | None, before: RetainedEvents | None = None
     ) -> RetainedEvents:
-        """Fold events, given in order of arrival, that are live at the same time; at least one. ``codes``: the codes of
-        their keys; None if they have no key. ``before``: the live rows of earlier events, with keys by the same codes,
-        if windows count events."""
+        """Folds one or more events, in order of arrival, into rows.
+
+        ``codes``: the codes of their keys; None without a key. ``before``: if windows count events, the live rows of
+        earlier events, whose keys have codes of the same kind.
+        """
         runs = self._runs_of(events, codes) if before is None else self._runs_after(before, events, codes)
         split = self._split(events)
         groups = Groups(runs.numbers * split.size + split.codes, len(runs.starts) * split.size)
-        folded = EventColumns(self._read_of(events.payload), events.times)
-        states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
+        columns = EventColumns(self._columns_read(events.payload), events.times)
+        states = [accumulator.fold(columns, groups) for accumulator in self.accumulators]
         return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
     def merge(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> RetainedEvents:
-        """Merge rows, given in order of arrival, that are live at the same time; at least one. Rows of one run become
-        one row, if all of them have been in a window, or none. ``codes`` as for ``fold``."""
+        """Merges one or more rows, in order of arrival: the rows of a run that have been in a window become one row,
+        and so do the others. ``codes`` as for ``fold``."""
         runs = self._runs_of(rows, codes)
         split = self._split(rows)
         fresh = np.ones(len(rows), np.int64) if rows.accounted is None else (~rows.accounted).astype(np.int64)
         groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
-    def joined(self, events: SortedEvents, piece: WindowMembers) -> WindowResults:
-        """Returns the results of windows of these rows."""
+    def results(self, events: SortedEvents, piece: WindowMembers) -> WindowResults:
+        """Returns the result rows of windows; ``events``: the rows that they are aggregated from."""
         places = events.places(piece.members)
         order = np.argsort(places)  # by arrival
-        rows = events.taken(places[order])
+        rows = events.take(places[order])
         windows = np.repeat(np.arange(len(piece)), np.diff(piece.offsets))[order]
         keys = Keys.of(
             [whole(rows.payload.column(name)) for name in self.aggregates.by], len(rows), ordered=bool(self._split_by)
@@ -116,12 +115,12 @@ class RunSums(PartialSums):
             groups = Groups(windows, len(piece))
             of_window, codes = groups.present_codes, keys.codes[_firsts(groups)]
         states, weights = self._merged_rows(rows, groups)
-        known = None if self.assigner.ends_by_time else np.zeros(len(groups), np.bool_)
-        cells = RowWindows(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], known)
-        return WindowResults(self.aggregates.result(keys.columns(codes), states, cells), of_window)
+        has_start = None if self.assigner.ends_by_time else np.zeros(len(groups), np.bool_)
+        row_windows = RowWindows(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], has_start)
+        return WindowResults(self.aggregates.result(keys.columns(codes), states, row_windows), of_window)
 
     def traced_states(self, payload: pa.Table) -> State:
-        """Returns the tracing state of some rows; ``payload`` is their payload."""
+        """Returns the state of the tracing accumulator of rows with this payload."""
         assert self.traced is not None
         return self._loaded_states(payload)[self.traced]
 
@@ -138,7 +137,7 @@ class RunSums(PartialSums):
         )  # fmt: skip
 
     def _runs_after(self, before: RetainedEvents, events: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
-        """Returns the runs of these events. Some of the runs began with the rows before them."""
+        """Returns the runs of events; some runs begin with rows of earlier events, ``before``."""
         assert before.keys is not None
         assert codes is not None
         none, first = events.payload.select([]), len(before)
@@ -148,17 +147,17 @@ class RunSums(PartialSums):
         numbers = self._runs_of(RetainedEvents.concat([olds, news]), np.concatenate([before.keys, codes])).numbers[
             first:
         ]
-        found, numbers = np.unique(numbers, return_inverse=True)
-        runs = Groups(numbers, len(found))
+        distinct, numbers = np.unique(numbers, return_inverse=True)
+        runs = Groups(numbers, len(distinct))
         starts = runs.reduced(np.minimum, events.times, FOREVER)
         return EventRuns(numbers, starts, runs.reduced(np.maximum, events.times, -FOREVER))
 
     def _split(self, rows: RetainedEvents) -> Keys:
-        """Keys by which the rows of one run are divided."""
+        """Returns the keys by which a run has several rows."""
         return Keys.of([whole(rows.payload.column(name)) for name in self._split_by], len(rows))
 
     def _merged_rows(self, rows: RetainedEvents, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
-        """Returns the states of groups of rows, and the number of events of each, by input."""
+        """Returns the merged states of groups of rows, and the number of events of each group, by input stream."""
         assert rows.weights is not None
         return self._merged_states(self._loaded_states(rows.payload), rows.weights, groups)
 
@@ -170,7 +169,7 @@ class RunSums(PartialSums):
         states: Sequence[State],
         weights: NDArray[np.int64],
     ) -> RetainedEvents:
-        """Returns a row for each group of events or rows, all of one run."""
+        """Returns a row for each group of events or rows; a group belongs to one run."""
         firsts = _firsts(groups)
         run = runs.numbers[firsts]
         named = take_rows(source.payload.select(list(self._named)), firsts)
@@ -201,44 +200,45 @@ def _firsts(groups: Groups) -> NDArray[np.int64]:
     return firsts
 
 
-# Windows that fire, as those get them who emit their results.
+# Fired windows.
 
 
 @dataclass(frozen=True)
 class FiredSums:
-    """Windows whose results are joined from sums; the bolt is not called for them."""
+    """Fired windows whose results are computed from partial aggregates, without calling the bolt."""
 
     sums: RunSums
     events: SortedEvents
     """The rows of the task."""
     piece: WindowMembers
+    """The windows and their rows."""
     fresh: NDArray[np.bool_]
-    """Per member: whether it has been in no window before."""
+    """A mask of the members that have been in no window before."""
     windows: Sequence[TupleWindow] | None
-    """The windows one by one, where a pane, or who watches, asks for them. They hold rows, not events."""
+    """The windows as TupleWindows, which hold rows, not events; None if they are not needed."""
 
     def __len__(self) -> int:
         return len(self.piece)
 
-    def only(self, which: NDArray[np.bool_]) -> FiredSums:
-        """Some of the windows."""
-        if which.all():
+    def filter(self, mask: NDArray[np.bool_]) -> FiredSums:
+        """Returns the windows of a mask."""
+        if mask.all():
             return self
         windows = None
         if self.windows is not None:
-            windows = [self.windows[place] for place in np.flatnonzero(which).tolist()]
-        fresh = self.fresh[np.repeat(which, np.diff(self.piece.offsets))]
-        return replace(self, piece=self.piece.filter(which), fresh=fresh, windows=windows)
+            windows = [self.windows[index] for index in np.flatnonzero(mask).tolist()]
+        fresh = self.fresh[np.repeat(mask, np.diff(self.piece.offsets))]
+        return replace(self, piece=self.piece.filter(mask), fresh=fresh, windows=windows)
 
-    def joined(self) -> WindowResults:
-        """Returns the results of all of them."""
-        return self.sums.joined(self.events, self.piece)
+    def results(self) -> WindowResults:
+        """Returns the result rows of all windows."""
+        return self.sums.results(self.events, self.piece)
 
     def traced(self) -> Iterator[tuple[State, NDArray[np.bool_]]]:
-        """Per window: the tracing state of its rows in order of arrival, and a mask of the rows that were in no window
-        before."""
+        """Yields, for each window, the tracing states of its rows in order of arrival, and a mask of the rows that were
+        in no window before."""
         offsets = self.piece.offsets.tolist()
         for low, high in pairwise(offsets):
             places = self.events.places(self.piece.members[low:high])
             order = np.argsort(places)
-            yield self.sums.traced_states(self.events.taken(places[order]).payload), self.fresh[low:high][order]
+            yield self.sums.traced_states(self.events.take(places[order]).payload), self.fresh[low:high][order]

@@ -693,8 +693,8 @@ MADE_BY_WINDBOLT = {
 """Classes whose instances users are given, or make by a function."""
 
 CALLED_BY_WINDBOLT = {
-    "for_inputs", "output_schemas", "execute_all", "execute", "forget", "configured", "prepare", "columns_to_remember", "passes",
-    "is_remembered", "initial_state", "move_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
+    "for_inputs", "output_schemas", "execute_all", "execute", "forget", "configured", "prepare", "columns_to_remember",
+    "passes", "is_remembered", "initial_state", "move_state", "onQueryStarted", "onQueryProgress", "onQueryTerminated",
     "evict", "evict_all", "track", "track_all", "reset", "on_time", "on_arrival", "on_end", "on_clock",
 }  # fmt: skip
 """Methods that users may write, and windbolt calls."""

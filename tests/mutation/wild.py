@@ -80,8 +80,8 @@ FAULTS = {
         (
             (
                 "topologies/engine/admission.py",
-                "held=admission_context.live, kind=session,\n",
-                "held=admission_context.live, kind=replace(session, max_duration=None),\n",
+                "live_events=admission_context.live, kind=session,\n",
+                "live_events=admission_context.live, kind=replace(session, max_duration=None),\n",
             ),
         ),
         needs=("max_duration", "late_by"),

@@ -382,7 +382,7 @@ class TaskMove:
                 needed = np.flatnonzero(is_needed(flags))
                 held = held.take(needed)
                 flags = flags[needed]
-                held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & NOT_LIVE) != 0)
+                held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
                 tasks = self.route.of_rows(held.payload, held.streams)
                 if held.keys is not None:
                     self.route.note_tasks(held.keys, tasks)
@@ -409,7 +409,7 @@ class TaskMove:
             return 0
         held = KeyCodes(self.route.rules.keys, codes).apply(RetainedEvents.concat(self._held[task]))
         assert held.keys is not None
-        return len(np.unique(held.keys if held.gone is None else held.keys[~held.gone]))
+        return len(np.unique(held.keys if held.finished is None else held.keys[~held.finished]))
 
     # -- rows of keys
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.fired_windows import ClosedEarly
-from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, without_open_window
+from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, late_for_sliding_logs
 from manager.keyed.retained_events import RetainedEvents
 from policies.storm import in_gap
 from policies.watermarks import NONE, Decision, accepted, all_accepted
@@ -222,7 +222,7 @@ def _late_for_windows(
     session, sliding_log = node.session, node.sliding_log
     assert admission_context.live is not None
     if sliding_log is not None:
-        late = without_open_window(
+        late = late_for_sliding_logs(
             events.times, events.keys, accepted(events.codes), closed_until, sliding_log.length.micros,
             admission_context.live,
         )  # fmt: skip

@@ -132,7 +132,7 @@ class LiveByAssigners:
         places = np.flatnonzero(chosen)
         held = replace(self._held.take(places), accounted=self._accounted[places])
         windows = AssignedWindows(self._node.assigners, held, self._node.streams, keys=self._node.keys)
-        windows.pass_over(Span(NONE, limit))
+        windows.account_only(Span(NONE, limit))
         flags = windows.flags()
         self._accounted[places] = (flags & ACCOUNTED) != 0
         self._alive[places] = (flags & NOT_LIVE) == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.key_states import RECORD_COLUMNS
-from manager.keyed.retained_events import INNER
+from manager.keyed.retained_events import INTERNAL_COLUMNS
 from manager.keyed.run_sums import RunSums
 from manager.slices import PartialSums, SliceSums
 from manager.storage.segments import WEIGHT_COLUMN, WINDOW_KEY_COLUMN

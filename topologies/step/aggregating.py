@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
-from manager.keyed.key_states import is_flat, kept_json
+from manager.keyed.key_states import is_flat, round_trip_json
 from topologies.io.kafka import OFFSET, PARTITION, TOPIC, fit_to_limit, size_of, with_headers
 from topologies.io.kafka import REASON as REASON_HEADER
 from topologies.io.messages import AvroMessages, Unreadable
@@ -439,7 +439,7 @@ def _as_stored(cache: object) -> dict[str, Any]:
     if not isinstance(cache, dict):
         raise Unsendable(f"the cache is {shown(cache)}, and must be a dict")
     try:
-        return kept_json(cache)[1]
+        return round_trip_json(cache)[1]
     except (TypeError, ValueError) as error:
         raise Unsendable(f"the cache cannot be kept as JSON: {error}") from None
 

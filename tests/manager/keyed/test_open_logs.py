@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from manager.keyed.open_sessions import without_open_window
+from manager.keyed.open_sessions import late_for_sliding_logs
 
 LENGTH = 5
 CLOSED = 10
@@ -30,5 +30,5 @@ def test_an_event_is_late_where_no_open_window_holds_it(admitted: list[int], tim
     """Those before it came while no window had closed."""
     times = np.array([*admitted, time])
     closed = np.array([0] * len(admitted) + [CLOSED])
-    found = without_open_window(times, None, np.ones(len(times), np.bool_), closed, LENGTH, lambda: None)
+    found = late_for_sliding_logs(times, None, np.ones(len(times), np.bool_), closed, LENGTH, lambda: None)
     assert found.tolist() == [False] * len(admitted) + [late]

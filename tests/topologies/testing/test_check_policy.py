@@ -366,8 +366,8 @@ def test_what_is_kept_for_all_keys_of_a_task_is_found() -> None:
 
 def test_asking_an_eviction_about_events_beyond_the_firing_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 1 of the issue, put back."""
-    asked = UserEvictionWalk._one_by_one
-    monkeypatch.setattr(UserEvictionWalk, "_one_by_one", lambda self, stop: asked(self, len(self._held)))
+    asked = UserEvictionWalk._evict_each
+    monkeypatch.setattr(UserEvictionWalk, "_evict_each", lambda self, stop: asked(self, len(self._held)))
     error = found(eviction=All(), trigger=Third())
     assert "has other windows when batches end elsewhere" in str(error)
     assert len(error.events) == 4
@@ -388,7 +388,7 @@ class Big(EvictionPolicy):
 
 def test_numbers_that_change_when_events_expire_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 2 of the issue, put back: in ``evict`` an event goes by its place in the queue."""
-    asked = UserEvictionWalk._one_by_one
+    asked = UserEvictionWalk._evict_each
 
     def by_place(self: UserEvictionWalk, stop: int) -> Any:
         numbers, times, places = self._lists
@@ -399,7 +399,7 @@ def test_numbers_that_change_when_events_expire_are_found(monkeypatch: pytest.Mo
             self._lists = (numbers, times, places)
 
     assert check_policy(ROWS, eviction=Big(), trigger=Third(), cuts=4, other_process=False).windows
-    monkeypatch.setattr(UserEvictionWalk, "_one_by_one", by_place)
+    monkeypatch.setattr(UserEvictionWalk, "_evict_each", by_place)
     assert "has other windows when batches end elsewhere" in str(found(eviction=Big(), trigger=Third()))
 
 

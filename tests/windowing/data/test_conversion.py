@@ -33,7 +33,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def moment(value: datetime) -> Fraction:
     """Nanoseconds since 1970, without a zone in UTC."""
-    if value is pd.NaT:  # how Arrow returns the least int64 in nanoseconds
+    if pd.isna(value):  # how Arrow returns the least int64 in nanoseconds
         return Fraction(-(1 << 63))
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     plain = datetime(*aware.astimezone(UTC).timetuple()[:6], aware.astimezone(UTC).microsecond, UTC)

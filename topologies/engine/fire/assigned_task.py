@@ -522,7 +522,7 @@ class Evaluations:
             yield from windows.panes(span, decisions)
             self._panes.update(decisions)
         elif self._sums is not None:
-            yield from windows.joined(span, self._sums)
+            yield from windows.fired_sums(span, self._sums)
         else:
             yield from windows.windows(span)
         ends = (windows.next_end(span), None if empty is None else empty.next_end())

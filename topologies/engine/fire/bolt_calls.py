@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.fired_windows import PaneStates
-from manager.keyed.key_states import Forgotten
+from manager.keyed.key_states import ForgottenKey
 from manager.keyed.run_sums import FiredSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, is_over
@@ -362,7 +362,7 @@ class BoltCalls:
             if isinstance(window, SummedWindows | FiredSums):
                 self._join(window, outputs)
                 continue
-            if isinstance(window, Forgotten):
+            if isinstance(window, ForgottenKey):
                 self._call_all(gathered, outputs)
                 self._forget(window.key)
                 continue
@@ -501,7 +501,7 @@ class BoltCalls:
             self.router.ledger.note_window_ends(node, [window.end_timestamp for window in due])
         times = np.array([node.output_time(window) for window in due], np.int64)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
-            for joined in summed.slicing.joined(due):
+            for joined in summed.slicing.results(due):
                 for row in joined_rows(node, self.context.batch, due, joined) if self.context.traced else ():
                     self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
@@ -512,7 +512,7 @@ class BoltCalls:
         if first is not None:
             due = np.array([not first.is_after(node.name, end) for end in ends], np.bool_)
             self._suppressed += int(np.count_nonzero(~due))
-            fired = fired.only(due)
+            fired = fired.filter(due)
             ends = fired.piece.ends.tolist()
         if not len(fired):
             return
@@ -523,7 +523,7 @@ class BoltCalls:
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
             for row in fired_rows(node, self.context.batch, fired) if self.context.traced else ():
                 self.router.ledger.trace("windows", row)
-            joined = fired.joined()
+            joined = fired.results()
         if self._retractions is None:
             times = node.output_times(fired.piece.starts, fired.piece.ends)
             self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.fired_windows import PaneStates
-from manager.keyed.key_states import Forgotten, KeyStates
+from manager.keyed.key_states import ForgottenKey, KeyStates
 from manager.keyed.retained_events import (
     ACCOUNTED,
     EDGE_COLUMN,
@@ -445,7 +445,7 @@ def _write(
     flags = flags[rows]
     held = replace(held, accounted=(flags & ACCOUNTED) != 0)
     if (flags & IN_LAST_WINDOW).any():
-        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, gone=(flags & NOT_LIVE) != 0)
+        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
     return write_retained(writer, held, streams)
 
 
