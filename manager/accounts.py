@@ -44,11 +44,11 @@ class Accounts:
         """The counts by name; a name whose counts are all 0 may be missing."""
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
-        """Adds counts, one per stream, to an account, ``received`` or a finding."""
+        """Add counts, one per stream, to an account, ``received`` or a finding."""
         self._counts[account] = self._of(account) + np.asarray(by_stream, dtype=np.int64)
 
     def merge(self, other: Mapping[str, Sequence[int]]) -> None:
-        """Adds the counts of a task, in the form of ``to_json``."""
+        """Add the counts of a task, in the form of ``to_json``."""
         for account, by_stream in other.items():
             self.add(account, by_stream)
 
@@ -61,7 +61,7 @@ class Accounts:
         return [int(count) for count in self._of(account)]
 
     def check(self, pending: Sequence[int], bolt: str) -> None:
-        """Raises AccountsError unless, on every stream, the accounts and ``pending`` add up to ``received``."""
+        """Raise AccountsError unless, on every stream, the accounts and ``pending`` add up to ``received``."""
         accounted = sum((self._counts[name] for name in ACCOUNTS if name in self._counts), np.asarray(pending))
         if (accounted != self._of("received")).any():
             raise AccountsError(

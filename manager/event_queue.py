@@ -127,21 +127,21 @@ class EventQueue:
         return list(self._waiting)
 
     def add(self, events: Events) -> None:
-        """Adds events, which arrived after all events in the queue."""
+        """Add events, which arrived after all events in the queue."""
         self.restore([events])
         # Small parts are merged early, so that there are few parts; each event is merged only a few times.
         while len(self._waiting) > _PARTS and len(self._waiting[-2]) < 2 * len(self._waiting[-1]):
             self._waiting[-2:] = [Events.concat(self._waiting[-2:]).sorted()]
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Adds the events of an earlier queue, in parts in order of arrival."""
+        """Add the events of an earlier queue, in parts in order of arrival."""
         for events in parts:
             if len(events):
                 self._schema = self._schema or events.payload.schema
                 self._waiting.append(events.sorted())
 
     def settle(self, frontier: int) -> int:
-        """Settles all events up to the frontier (microseconds); returns their number."""
+        """Settle all events up to the frontier (microseconds). Returns their number."""
         ready, waiting = [], []
         for events in self._waiting:
             times = events.timestamps
@@ -159,13 +159,13 @@ class EventQueue:
         return sum(map(len, ready))
 
     def settle_first(self, count: int) -> None:
-        """Settles the first ``count`` events in order of (time, arrival)."""
+        """Settle the first ``count`` events in order of (time, arrival)."""
         merged = Events.concat(self._waiting).sorted()
         self._append(merged.slice(0, count))
         self._waiting = [merged.slice(count, len(merged))] if len(merged) > count else []
 
     def drop(self, count: int) -> None:
-        """Drops the first ``count`` events; the positions of the others decrease by ``count``."""
+        """Drop the first ``count`` events; the positions of the others decrease by ``count``."""
         self.base += count
         self._head += count
         passed = bisect_right(self._starts, self.base) - 1
@@ -195,8 +195,7 @@ class EventQueue:
 
 
 def _count_sorted_parts(parts: list[Events]) -> int:
-    """Returns the number of leading parts without an event later than the first event of all parts after them. Each
-    part is sorted."""
+    """Returns the number of leading sorted parts that do not overlap, in time, with any part after them."""
     firsts = np.array([events.timestamps[0] for events in parts])
     earliest_from = np.minimum.accumulate(firsts[::-1])[::-1]  # the earliest time in each part and those after it
     for index, events in enumerate(parts[:-1]):
@@ -206,7 +205,7 @@ def _count_sorted_parts(parts: list[Events]) -> int:
 
 
 def _merge_parts(parts: list[Events]) -> list[Events]:
-    """Merges parts that overlap in time, each of which is sorted; returns a few chunks in order of (time, part).
+    """Merge sorted parts that overlap in time; return a few chunks in order of (time, part).
 
     Successive files overlap by as much as their events are out of order. If less than half of the events are in
     overlaps, only these are copied and sorted.
@@ -221,8 +220,8 @@ def _merge_parts(parts: list[Events]) -> list[Events]:
 
 
 def _divide_at_overlaps(parts: list[Events]) -> Iterator[list[Events]]:
-    """Yields successive periods of time in which either one part or several parts have events: for each period the
-    slices of all parts in it."""
+    """Divide time into periods in which either one part or several parts have events. Yields the slices of all parts in
+    each period."""
     starts = [(int(events.timestamps[0]), False) for events in parts]
     stops = [(int(events.timestamps[-1]), True) for events in parts]
     begun, positions = 0, [0] * len(parts)

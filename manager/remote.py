@@ -1,4 +1,4 @@
-"""Remote storage: how places are named, which failures may pass, and a file system that retries."""
+"""Remote storage: the names of places, the errors that may pass, and a file system with retries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import pyarrow.fs as pafs
 
 from windowing.errors import BoltError, CheckpointError, StorageError, WindboltError
 
-# Decides whether a failure may pass by itself: the only place that judges errors of Python, Arrow, obstore and Java.
+# Transient errors, which may pass without help: of Python, Arrow, obstore and Java.
 #
-# What is judged is the type of an error, and within a type the number or the name that says what happened. An error
-# that is not known here does not pass: to start again after a defect would only repeat it.
+# An error is judged by its class and, within the class, by its number or name. Unknown errors are not transient,
+# because after a defect a retry would fail again.
 
 
 _NUMBERS = frozenset(
@@ -31,28 +31,28 @@ _NUMBERS = frozenset(
         errno.EINTR, errno.EAGAIN, errno.EBUSY,
     }
 )  # fmt: skip
-"""Error numbers (errno) of failures that may pass: failures of networks, and of busy resources. A disk that is full,
-read-only or broken needs a person."""
+"""Error numbers (errno) of transient errors: of networks, and of busy resources. A disk that is full, read-only or
+broken needs help."""
 _STATUS = r"(?:408|429|5\d\d)"
-"""HTTP statuses of a server that is overloaded or failing."""
+"""Pattern of the HTTP statuses of a server that is overloaded or failing."""
 _ARROW = re.compile(
     r"AWS Error (?:INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|SLOW_DOWN|REQUEST_TIME(?:D_)?OUT|NETWORK_CONNECTION"
     rf"|REQUEST_EXPIRED|UNKNOWN \(HTTP status {_STATUS}\))"
     r"|google::cloud::Status\((?:UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED|INTERNAL)\b"
     rf"|\b{_STATUS} (?:Server Busy|Service Unavailable|Operation could not be completed)"
 )
-"""Error texts of Arrow's file systems for stores. They have no numbers, only the SDKs' names of errors."""
+"""Pattern of the texts of transient errors of Arrow's file systems for object stores."""
 _OBSTORE = re.compile(rf"non-2xx status code: {_STATUS}\b|HTTP error: ")
-"""Error texts of obstore after its own retries: an HTTP status, or no answer."""
+"""Pattern of the texts of transient errors of obstore: an HTTP status, or no answer."""
 _CLIENTS = frozenset({"urllib", "urllib3", "requests", "httpx", "httpcore", "aiohttp", "redis", "valkey"})
 _NO_ANSWER_TEXT = re.compile(
     r"Timeout|Connect(?:ion|or)?Error|RemoteProtocol|Disconnected|NameResol|NewConn|ClusterDown|MasterDown|TryAgain"
 )
-"""Pattern for the names of error classes that mean that no answer came."""
+"""Pattern of the names of error classes for a missing answer."""
 _REFUSED = frozenset({"SSLError", "AuthenticationError", "AuthorizationError", "ExternalAuthProviderError"})
-"""Error classes of servers that answered, and will refuse again. Redis' are subclasses of its ConnectionError."""
+"""Error classes of servers that have refused and will refuse again. Those of Redis are ConnectionErrors."""
 _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
-"""Beginnings of the names of SQLite's errors that mean that another connection writes just now."""
+"""Prefixes of the names of SQLite's errors for a database that another connection is writing to."""
 _JAVA = re.compile(
     r"\bjava\.net\.(?:ConnectException|SocketTimeoutException|SocketException|NoRouteToHostException"
     r"|UnknownHostException|PortUnreachableException)\b"
@@ -72,11 +72,11 @@ _JAVA = re.compile(
     r"|\bStatusCode\.(?:UNAVAILABLE|DEADLINE_EXCEEDED)\b|\bRETRIES_EXCEEDED\b|\bNO_ACTIVE_SESSION\b"
     r"|\bINVALID_HANDLE\.(?:SESSION|OPERATION)_\w+|\bincorrect server side session identifier\b"
 )
-"""Classes of Java's, Hadoop's, Kafka's and Spark's errors that may pass, as they stand in the text of an error."""
+"""Pattern of the names, in error texts, of transient errors of Java, Hadoop, Kafka and Spark."""
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """True if an error may pass without help, judged by its own kind or by the kind of an error that caused it."""
+    """True if an error, or an error that caused it, may pass without help."""
     while error is not None:
         if isinstance(error, WindboltError):
             return error.transient
@@ -91,10 +91,10 @@ _VALUE_ERRNOS = frozenset({errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOVERFL
 
 
 def is_caused_by_event(error: BaseException | None) -> bool:
-    """True if events may have caused an error of users' code: another try would raise it again for these events alone.
+    """True if an error of users' code may depend on the events, so that leaving out an event may help.
 
-    False for errors that may pass, for a lack of memory, for system errors of files, networks and processes, and for
-    faults of the code that do not depend on events: a missing module or name. The causes of an error are judged the
+    False for transient errors, for a lack of memory, for system errors of files, networks and processes, and for
+    faults that do not depend on events, such as a missing module or name. The causes of an error are judged the
     same way. Decompressors raise an OSError without a number for bad bytes, so it counts as caused by events, unless
     its class is a library's own.
     """
@@ -119,12 +119,13 @@ def _caused_by_event(error: BaseException) -> bool:
 
 
 def is_transient_in_java(text: str) -> bool:
-    """True if the long text of a Java error names a class of errors that may pass."""
+    """True if the text of a Java error names a transient error."""
     return _JAVA.search(text) is not None
 
 
 def _is_transient_for_client(error: BaseException) -> bool:
-    """True if an error of a client of servers may pass: by the HTTP status of the answer, or because none came."""
+    """True if an error of a client library is transient: by the HTTP status of the answer, or because of a missing
+    answer."""
     answer = getattr(error, "response", None)
     status = getattr(error, "code", None) or getattr(answer, "status_code", None) or getattr(error, "status", None)
     if isinstance(status, int):
@@ -161,17 +162,16 @@ def _is_transient_for_library(library: str, error: BaseException) -> bool:
 
 
 def _java_trace(error: BaseException) -> str:
-    """Returns Java's stack trace, which names the causes of an error. The text of Spark's errors has it only with a
-    setting of the session. Its name differs between classic sessions and Spark Connect."""
+    """Returns the Java stack trace of a Spark error, which names the causes of the error; "" if there is none."""
     found = (value for name, value in getattr(error, "__dict__", {}).items() if name.lower().endswith("stacktrace"))
     return next((trace for trace in found if isinstance(trace, str)), "")
 
 
-# A file that is read from a position, by the methods that Python and pyarrow call.
+# Seekable files for Python and pyarrow.
 
 
 class SeekableFile(io.RawIOBase):
-    """A file of known size with a position; subclasses that read move ``_at`` on."""
+    """A file of known size with a position ``_at``, which the ``read`` methods of subclasses advance."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -193,24 +193,23 @@ class SeekableFile(io.RawIOBase):
         return self._at
 
 
-# One way to name places: as a user writes them, as windbolt does, and as Spark's half gets them.
+# The names of places.
 #
-# The same place has several names: ``s3a://`` is Hadoop's name of ``s3://``, ``wasbs://`` an older one of
-# ``abfss://``. A user may write any of them; windbolt writes the one that Arrow knows, and tells Spark the one that
-# Hadoop knows.
+# A place has several names: Hadoop's name for ``s3://`` is ``s3a://``, and ``wasbs://`` is an older name for
+# ``abfss://``. Users may write any name. windbolt writes the name for Arrow, and gives Spark the name for Hadoop.
 
 
 _ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfs"}
-"""Arrow's scheme for other schemes of the same store."""
+"""Arrow's scheme, by other schemes for the same store."""
 KNOWN = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
 _DBFS = "/dbfs/"
-"""Folder in which Databricks shows its file system to Python; Spark calls it ``dbfs:/``."""
+"""The folder at which Databricks mounts its file system; its URI for Spark is ``dbfs:/``."""
 _QUERY = re.compile(r"\?[A-Za-z_]+=")
-"""Beginning of a query. A question mark alone is part of a glob pattern."""
+"""Pattern of the start of a query. Other question marks are part of a glob pattern."""
 
 
 def place_name(path: str) -> str:
-    """Returns a place as windbolt names it: ``s3://``, ``gs://``, ``abfs://``, ``abfss://``, ``hdfs://``, or a local
+    """Returns windbolt's name of a place: a URI with ``s3``, ``gs``, ``abfs``, ``abfss`` or ``hdfs``, or a local
     path."""
     if path.startswith("dbfs:/"):
         return _DBFS + path.removeprefix("dbfs:").lstrip("/")
@@ -223,15 +222,15 @@ def place_name(path: str) -> str:
 
 
 def has_query(path: str) -> bool:
-    """True if a path has options at its end, ``?endpoint_override=...``."""
+    """True if a URI has options at its end, such as ``?endpoint_override=...``."""
     return "://" in path and _QUERY.search(path) is not None
 
 
 def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
-    """Returns a place with a scheme as the URI of its file system, with its options, and the path below it. The path
-    stays as written: a name may hold spaces, percent signs and everything else that URIs encode.
+    """Returns the URI of the file system of a place with a scheme, with options; and the path in the file system.
 
-    ``options``: True if the place may have options. Listed names have none, and may be called ``a?b=c``.
+    The path is not decoded, because names may have spaces and percent signs. ``options``: True if the place may have
+    options; False for names from a listing, which may contain ``?``.
     """
     scheme, _, rest = place.partition("://")
     match = _QUERY.search(rest) if options else None
@@ -241,7 +240,7 @@ def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
 
 
 def hadoop_name(path: str) -> str:
-    """Returns a place as Spark and Hadoop name it, without options and keys, which are in ``s3a_settings``."""
+    """Returns Hadoop's name of a place, without options and keys, which are in ``s3a_settings``."""
     named = place_name(path)
     if named.startswith(_DBFS):
         return "dbfs:/" + named.removeprefix(_DBFS)
@@ -257,9 +256,9 @@ def hadoop_name(path: str) -> str:
 
 
 def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns Hadoop's settings for the same S3 store, and the same user, as Arrow and obstore use.
+    """Returns the settings with which Hadoop uses the same S3 store, as the same user, as Arrow and obstore.
 
-    Names are those within ``fs.s3a.bucket.<bucket>.``. Empty for other places.
+    Names are without the prefix ``fs.s3a.bucket.<bucket>.``. Returns an empty dict for places outside S3.
     """
     named = place_name(path)
     if not named.startswith("s3://"):
@@ -283,7 +282,7 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
 
 
 def endpoint_of(place: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Returns the host and port of an S3 or Google Cloud store that is not run by Amazon or Google; "" for others."""
+    """Returns the host and port of an S3 or Google Cloud store of another provider; "" for Amazon's and Google's."""
     scheme = place.partition("://")[0]
     endpoint = _endpoint(_options(place), environment if scheme == "s3" else {})
     protocol, _, host = endpoint.rpartition("://")
@@ -292,14 +291,14 @@ def endpoint_of(place: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _options(place: str) -> dict[str, str]:
-    """Returns the options behind the URI of a place."""
+    """Returns the options at the end of a URI."""
     match = _QUERY.search(place)
     query = "" if match is None else place[match.start() + 1 :]
     return {name: values[-1] for name, values in parse_qs(query).items()}
 
 
 _OF_CLOUDS = {"s3": (".amazonaws.com", ".amazonaws.com.cn"), "gs": (".googleapis.com",)}
-"""By scheme, the ends of the hosts of Amazon's and Google's own stores."""
+"""The domains of Amazon's and Google's stores, by scheme."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
@@ -315,27 +314,26 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((environment[name] for name in names if environment.get(name)), "")
 
 
-# The file system of an object store, which asks again for what may pass.
+# A file system of an object store that retries.
 #
-# Arrow's clients try a few requests again by themselves, but not all: S3's gives up at once where the store's "slow
-# down" is longer than the object that was asked for. All of windbolt's own files in a store, and those of users, are
-# reached through this one class, so that no caller need think of it (decision 79).
+# Arrow's clients do not retry all requests: Arrow's S3 client fails at once if the answer "slow down" is longer than
+# the requested object. windbolt uses this class for all access to object stores (decision 79).
 
 
 Reply = TypeVar("Reply")
 RETRIES = 6
-"""Times that a request is made again: as often as obstore does it (``object_store``)."""
+"""Number of retries of a request; obstore retries as often (``object_store``)."""
 _FIRST_WAIT = 0.1
-"""First wait in seconds; each wait is about twice as long as the one before."""
+"""First wait in seconds; each further wait is about twice as long."""
 _MOST_SECONDS = 10.0
-"""Seconds after which a request is not repeated. Arrow's clients may retry for that long before they say that a store
-is down; the run then ends, or restarts itself (``--restart``)."""
+"""Seconds after which a request is not retried. Arrow's clients may themselves retry for longer; the run then ends, or
+restarts itself (``--restart``)."""
 
 
 def with_retries(act: Callable[[], Reply], again: Callable[[], Reply] | None = None) -> Reply:
-    """Calls ``act`` and returns its result. Retries after failures that may pass, and raises the last one.
+    """Call ``act`` and return its result; retry after transient errors, and raise the last error.
 
-    ``again``: called in retries instead of ``act``, if a failed call may have taken effect in the store.
+    ``again``: called in retries instead of ``act``, for a request that may have taken effect in spite of the error.
     """
     begun = time.monotonic()
     for retry in range(RETRIES):
@@ -350,7 +348,7 @@ def with_retries(act: Callable[[], Reply], again: Callable[[], Reply] | None = N
 
 
 class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
-    """A file system that passes each request on to one of Arrow's, and retries it if that may help."""
+    """Passes requests to an Arrow file system, and retries after transient errors."""
 
     def __init__(self, plain: pafs.FileSystem) -> None:
         self.plain = plain
@@ -413,7 +411,7 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
         return with_retries(lambda: self.plain.open_append_stream(path, compression=None, metadata=metadata))
 
     def _delete_if_exists(self, delete: Callable[[], None]) -> None:
-        """Delete something; it may be gone when the store is asked again."""
+        """Call ``act``, which deletes; in retries, a missing file counts as deleted."""
 
         def again() -> None:
             try:
@@ -425,7 +423,7 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
 
 
 class _Source(SeekableFile):
-    """Reader of an object's bytes at its own position, so that a failed read begins there again."""
+    """Reads an object with its own position, from which a failed read is retried."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         super().__init__(int(file.size()))
@@ -435,7 +433,7 @@ class _Source(SeekableFile):
         return bytes(self.read_buffer(size))
 
     def read_buffer(self, size: int | None = -1) -> pa.Buffer:
-        """Reads like ``read``, without a copy; pyarrow prefers it."""
+        """Read like ``read``, without a copy; pyarrow prefers this method."""
         left = max(self._size - self._at, 0)
         wanted = left if size is None or size < 0 else min(size, left)
         start = self._at

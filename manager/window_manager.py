@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class WindowManager:
     """Holds the events of one bolt task and yields its windows, in order, as time advances.
 
-    An eviction policy decides which events a window holds, a trigger policy when it fires. ``advance`` takes the time
+    The eviction policy chooses the events of a window, the trigger policy fires the window. ``advance`` takes the time
     of a ``WaterMarkEventGenerator`` or of the clock; ``FOREVER`` ends the streams. Iterate over all windows before you
     add further events. Callers leave out late events, and count events as received.
 
@@ -61,16 +61,16 @@ class WindowManager:
         microseconds."""
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Adds the events of the earlier manager whose state this one got, in order of arrival."""
+        """Add the events of the earlier manager whose state this one got, in order of arrival."""
         self.queue.restore(parts)
 
     def resume(self) -> None:
-        """Settles those restored events that had been settled before, without evaluating windows."""
+        """Settle those restored events that had been settled before, without evaluating windows."""
         if self.state.settled_count:
             self.queue.settle_first(self.state.settled_count)
 
     def add(self, events: Events) -> None:
-        """Adds events, which arrived after all earlier ones; the caller has left out late events."""
+        """Add events, which arrived after all earlier ones; the caller has left out late events."""
         self.queue.add(events)
 
     def advance(self, frontier: int | None, latest: int = -FOREVER) -> Iterator[TupleWindow]:
@@ -161,7 +161,7 @@ class WindowManager:
         )
 
     def _account(self, settled: SettledEvents, start: int, stop: int) -> None:
-        """Counts events after a window from ``start`` to ``stop`` has fired: its events are windowed, and earlier
+        """Count events after a window from ``start`` to ``stop`` has fired: its events are windowed, and earlier
         events that have been in no window are unwindowed."""
         accounted = self.state.accounted
         if start > accounted:
@@ -171,7 +171,7 @@ class WindowManager:
         self.state.accounted = max(accounted, stop)
 
     def _retire(self, view: QueueView, settled: SettledEvents) -> None:
-        """Counts events that no later window can hold, and drops events that are no longer needed."""
+        """Count events that no later window can hold, and drop events that are no longer needed."""
         state = self.state
         expired = self._count_expired(view)
         if expired > state.accounted:
@@ -187,7 +187,7 @@ class WindowManager:
         return min(int(needed[0]), len(view.timestamps))
 
     def drop(self, count: int) -> None:
-        """Drops the first ``count`` events of the queue."""
+        """Drop the first ``count`` events of the queue."""
         self.dropped = (count, int(self.queue.timestamps[count - 1]) if count else 0)
         if not count:
             return

@@ -87,7 +87,7 @@ def decided_by_policies(settings: WindowSettings, eviction: EvictionPolicy, trig
 
 
 def _check(policy: object, kind: type[Policy]) -> None:
-    """Raises ConfigError for an object that is not a policy of this kind, or is an invalid custom policy."""
+    """Raise ConfigError for an object that is not a policy of this kind, or is an invalid custom policy."""
     name = "eviction" if kind is EvictionPolicy else "trigger"
     if not isinstance(policy, kind):
         is_class = isinstance(policy, type) and issubclass(policy, kind)
@@ -147,7 +147,7 @@ _ARGUMENTS = {
 
 
 def _check_arguments(policy: Policy, kind: type[Policy]) -> None:
-    """Raises ConfigError for a hook that cannot be called with its arguments."""
+    """Raise ConfigError for a hook that cannot be called with its arguments."""
     for hook, arguments in _ARGUMENTS.items():
         if not hasattr(kind, hook) or not overrides(policy, hook):
             continue
@@ -168,7 +168,7 @@ def _check_arguments(policy: Policy, kind: type[Policy]) -> None:
 
 
 def _check_extent(policy: Policy, name: str) -> None:
-    """Raises ConfigError for an attribute of a policy that is not a valid length of time."""
+    """Raise ConfigError for an attribute of a policy that is not a valid length of time."""
     try:
         given = getattr(policy, name)
     except Exception as error:
@@ -189,7 +189,7 @@ def _check_extent(policy: Policy, name: str) -> None:
 
 
 def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
-    """Raises ConfigError if a key would be forgotten before its windows have fired."""
+    """Raise ConfigError if a key would be forgotten before its windows have fired."""
     least = forget_after(eviction, trigger)
     if least is None:
         return

@@ -74,7 +74,7 @@ class WindowCapacity:
         return filled
 
     def parts(self, low: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Divides the events of one key, from ``low`` to ``stop``, into full windows: yields for each its first event,
+        """Divide the events of one key, from ``low`` to ``stop``, into full windows. Yields for each its first event,
         its stop, and the event with which it fires."""
         while low < stop:
             high = stop if self.events is None else min(low + self.events, stop)
@@ -112,7 +112,7 @@ class FillLevel:
         return not self._events_held or self._bytes is None or self._bytes_held + self._size(event) <= self._bytes
 
     def add(self, event: int) -> bool:
-        """Adds the event at an index to the window; returns True if the window is then full."""
+        """Add the event at an index to the window. Returns True if the window is then full."""
         self._events_held += 1
         if self._bytes is not None:
             self._bytes_held += self._size(event)
@@ -121,7 +121,7 @@ class FillLevel:
         return self._events is not None and self._events_held >= self._events
 
     def clear(self) -> None:
-        """Removes all events from the window."""
+        """Remove all events from the window."""
         self._events_held = self._bytes_held = 0
 
     def _size(self, event: int) -> int:
@@ -237,7 +237,7 @@ class Timeout:
 
 
 def fire_open(events: EventsByKey, lows: NDArray[np.int64], timeout: Timeout, clock: int) -> FiredRuns:
-    """Fires the open windows that are due at the clock; each holds the events of a key from an index in ``lows`` on."""
+    """Fire the open windows that are due at the clock; each holds the events of a key from an index in ``lows`` on."""
     highs = events.key_stops[lows]
     firsts, lasts = events.times[lows], events.times[highs - 1]
     if timeout.micros is None:
@@ -309,7 +309,7 @@ def _divide_by_capacity(
     stops: NDArray[np.int64],
     capacity: WindowCapacity,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Divides windows, from ``heads`` to ``stops``, by the capacity: returns the first event, the stop and the end of
+    """Divide windows, from ``heads`` to ``stops``, by the capacity. Returns the first event, the stop and the end of
     each window, and a mask of the full windows. ``moments``: for each event, the end of its undivided window."""
     until = np.repeat(stops, stops - heads)
     following = capacity.limit(until)

@@ -327,7 +327,7 @@ class _Signature:
         return kind
 
     def check_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raises ConfigError for arguments that are unknown, missing or given twice."""
+        """Raise ConfigError for arguments that are unknown, missing or given twice."""
         problems = [*self._name_errors(args, kwargs)]
         if problems:
             raise together(f"{self._called(args)}()", problems)

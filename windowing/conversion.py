@@ -43,7 +43,7 @@ _EXPONENT = 20
 
 
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Converts a string column to a decimal type; raises ArrowInvalid if a text is not exactly a decimal of this
+    """Convert a string column to a decimal type. Raises ArrowInvalid if a text is not exactly a decimal of this
     type."""
     doubtful = _doubtful(values, target)
     if len(doubtful):
@@ -55,7 +55,7 @@ def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def rescale_decimals(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Converts a column of decimals to another decimal type; raises ArrowInvalid if a value would be rounded or does
+    """Convert a column of decimals to another decimal type. Raises ArrowInvalid if a value would be rounded or does
     not fit."""
     source = values.type
     if source.precision + max(target.scale - source.scale, 0) <= _MOST[256]:
@@ -147,7 +147,7 @@ _DIGITS = 20
 
 
 def convert_column(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Converts a column to another type; raises ``REFUSED`` if a value would change, or the types do not fit."""
+    """Convert a column to another type. Raises ``REFUSED`` if a value would change, or the types do not fit."""
     if column.type == kind:
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -164,7 +164,7 @@ def convert_column(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.
 
 
 def convert_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Converts Python values to a column, None to null; raises ``REFUSED`` if a value does not fit the type."""
+    """Convert Python values to a column, None to null. Raises ``REFUSED`` if a value does not fit the type."""
     if not values or _arrow_checks(values, kind):
         with suppress(*REFUSED):  # values are then converted below: Arrow refuses some whole numbers as floating point
             return pa.array(values, kind)
@@ -337,14 +337,14 @@ _CHECKED_BY_ARROW: dict[int, frozenset[type]] = {
 
 
 def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Converts values of any Python types to ``kind``, all values of one Python type together."""
+    """Convert values of any Python types to ``kind``, all values of one Python type together."""
     return _in_groups(values, type, lambda group, python_type: _of_one_type(group, python_type, kind))
 
 
 def _in_groups(
     values: Sequence[Any], by: Callable[[Any], Any], convert: Callable[[Sequence[Any], Any], pa.Array]
 ) -> pa.Array:
-    """Calls ``convert`` once for the values of each group; returns the results in the order of the values."""
+    """Call ``convert`` once for the values of each group. Returns the results in the order of the values."""
     indices: dict[Any, list[int]] = {}
     for index, value in enumerate(values):
         indices.setdefault(by(value), []).append(index)
@@ -375,7 +375,7 @@ def _of_one_type(values: Sequence[Any], python_type: type, kind: pa.DataType) ->
 
 
 def _by_inferred_type(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Converts values from the Arrow type that Arrow infers for them."""
+    """Convert values from the Arrow type that Arrow infers for them."""
     column = pa.array(values)
     return convert_column(column, kind) if column.type != pa.null() else pa.array(values, kind)
 
@@ -387,7 +387,7 @@ def _as_whole(value: Any) -> int:
 
 
 def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Converts whole numbers to floating-point numbers of the same value."""
+    """Convert whole numbers to floating-point numbers of the same value."""
     if not types.is_float16(kind):  # Arrow rounds to float16 without an error
         with suppress(*REFUSED):  # Arrow refuses all numbers with many digits; some, like powers of two, are exact
             return pa.array(values, kind)

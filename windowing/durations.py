@@ -146,7 +146,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def as_duration(value: Duration | timedelta | str) -> Duration:
-    """Converts any of the forms in which users give a duration; raises ConfigError for anything else."""
+    """Convert any of the forms in which users give a duration. Raises ConfigError for anything else."""
     match value:
         case Duration():
             return value
@@ -162,7 +162,7 @@ def as_duration(value: Duration | timedelta | str) -> Duration:
 
 
 def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
-    """Converts any of the forms in which users give a duration, also with a minus sign, ``"-8h"``, to a shift."""
+    """Convert any of the forms in which users give a duration, also with a minus sign, ``"-8h"``, to a shift."""
     match value:
         case Shift():
             return value
@@ -174,7 +174,7 @@ def as_shift(value: Duration | Shift | timedelta | str) -> Shift:
 
 
 def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Count:
-    """Converts a window length or slide: a whole number is a count of events, everything else a duration above
+    """Convert a window length or slide: a whole number is a count of events, everything else a duration above
     zero."""
     if isinstance(value, Count):
         return value
@@ -187,7 +187,7 @@ def as_extent(value: Duration | Count | timedelta | str | int) -> Duration | Cou
 
 
 def as_every(value: Extent, what: str = "a watermark") -> Count | Duration:
-    """Converts the interval at which ``what`` comes: a whole number or Count of events, or a duration above zero."""
+    """Convert the interval at which ``what`` comes: a whole number or Count of events, or a duration above zero."""
     if isinstance(value, Count):
         return value
     if isinstance(value, int):

@@ -313,7 +313,7 @@ LooseRows = list[tuple[Any, ...]]
 
 
 def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | LooseRows]]:
-    """Splits the return value of a bolt by stream: yields the name of a stream, and a table or a list of rows.
+    """Split the return value of a bolt by stream. Yields the name of a stream, and a table or a list of rows.
 
     All but the types of values is checked. Successive rows of a stream are yielded together; ``from_rows`` converts
     them to a table.
@@ -345,13 +345,13 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
 
 
 def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
-    """Converts the return value of a bolt to tables: yields the name of a stream, and a table."""
+    """Convert the return value of a bolt to tables. Yields the name of a stream, and a table."""
     for stream, part in emissions(rows, outputs):
         yield stream, from_rows(part, outputs[stream]) if isinstance(part, list) else part
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Converts a table to the declared columns, in their order and types.
+    """Convert a table to the declared columns, in their order and types.
 
     Columns are found by name, never by position (decision 61). Raises SchemaError for other names than the declared
     ones, and for conversions that would change a value (``windowing.conversion``).
@@ -374,7 +374,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _check_names(names: list[str], schema: pa.Schema) -> None:
-    """Raises SchemaError unless a table has exactly the declared columns, in any order."""
+    """Raise SchemaError unless a table has exactly the declared columns, in any order."""
     wanted = schema.names
     if len(names) == len(wanted) and set(names) == set(wanted):
         return
@@ -416,7 +416,7 @@ def _is_frame(rows: Any) -> bool:
 
 
 def _as_table(part: Any, schema: pa.Schema) -> pa.Table:
-    """Converts a table, record batch or DataFrame to a table. A DataFrame with unnamed columns (0, 1, 2) gets the
+    """Convert a table, record batch or DataFrame to a table. A DataFrame with unnamed columns (0, 1, 2) gets the
     declared names."""
     if isinstance(part, pa.Table):
         return part
@@ -446,7 +446,7 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
 
 
 def from_rows(rows: LooseRows, schema: pa.Schema) -> pa.Table:
-    """Converts rows to a table; raises SchemaError if a value does not have the declared type."""
+    """Convert rows to a table. Raises SchemaError if a value does not have the declared type."""
     arrays = []
     for field, column in zip(schema, zip(*rows, strict=True), strict=True):
         try:

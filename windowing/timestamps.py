@@ -111,12 +111,12 @@ OPEN_END = LATEST - timedelta(hours=38) // timedelta(microseconds=1) + 1
 
 
 def to_datetime(timestamp: int) -> datetime:
-    """Converts microseconds since the epoch to a datetime in UTC."""
+    """Convert microseconds since the epoch to a datetime in UTC."""
     return EPOCH + timedelta(microseconds=timestamp)
 
 
 def from_datetime(moment: datetime) -> int:
-    """Converts a datetime to microseconds since the epoch; without a time zone it is in UTC."""
+    """Convert a datetime to microseconds since the epoch; without a time zone it is in UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(microseconds=1)
 
@@ -144,7 +144,7 @@ def is_time(kind: pa.DataType) -> bool:
 
 
 def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.str_] | None]:
-    """Converts a column to event times; also returns the reason why each row has no event time ("" if it has one; None
+    """Convert a column to event times. Also returns the reason why each row has no event time ("" if it has one; None
     instead of the array if all rows have one).
 
     Whole numbers are milliseconds since the epoch (ST-9). Timestamps can have any unit and zone; those without a zone
@@ -175,7 +175,7 @@ def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
 
 
 def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
-    """Converts event times to an Arrow column of ``timestamp('us', 'UTC')``; FOREVER becomes null."""
+    """Convert event times to an Arrow column of ``timestamp('us', 'UTC')``; FOREVER becomes null."""
     endless = timestamps == FOREVER
     times = pa.array(timestamps, mask=endless if endless.any() else None)
     return times.view(pa.timestamp("us", tz="UTC"))
@@ -226,7 +226,7 @@ _TODAY = 3 * 365 * 86_400_000_000
 
 
 def parse_time(value: object) -> int:
-    """Converts a time of a scenario to microseconds since the epoch.
+    """Convert a time of a scenario to microseconds since the epoch.
 
     Numbers are milliseconds since the epoch, with up to three decimals; strings are ISO 8601 with up to six digits of
     a second, in UTC if they name no zone. Raises ScenarioError for anything else.
@@ -246,12 +246,12 @@ def parse_time(value: object) -> int:
 
 
 def parse_end(value: object) -> int:
-    """Converts a time like ``parse_time``; ``"+inf"``, the end of the streams, becomes FOREVER."""
+    """Convert a time like ``parse_time``; ``"+inf"``, the end of the streams, becomes FOREVER."""
     return FOREVER if value == "+inf" else parse_time(value)
 
 
 def written(micros: int) -> int | float | str:
-    """Converts a time to its form in answers: milliseconds, whole if possible; ``"+inf"`` for FOREVER."""
+    """Convert a time to its form in answers: milliseconds, whole if possible; ``"+inf"`` for FOREVER."""
     if micros == FOREVER:
         return "+inf"
     millis, within_millisecond = divmod(micros, 1000)
@@ -259,7 +259,7 @@ def written(micros: int) -> int | float | str:
 
 
 def readable_time(micros: int) -> int | float | str:
-    """Converts a time to a form that users can read: ISO 8601 from 1973 on, else milliseconds as in answers."""
+    """Convert a time to a form that users can read: ISO 8601 from 1973 on, else milliseconds as in answers."""
     return show(micros) if _TODAY <= micros <= LATEST else written(micros)
 
 

@@ -251,7 +251,7 @@ class EmptyWindows:
         empty_ends: NDArray[np.int64],
         empty_places: NDArray[np.int64],
     ) -> KeyedWindows:
-        """Merges a range of the windows of a piece with empty windows."""
+        """Merge a range of the windows of a piece with empty windows."""
         low, high = run
         ends = np.concatenate([piece.ends[low:high], empty_ends])
         keys = np.concatenate([places[low:high], empty_places])
@@ -372,7 +372,7 @@ class AssignedWindows:
         self._finish(span)
 
     def account_only(self, span: Span) -> None:
-        """Updates the state of events as ``windows`` does, without making windows."""
+        """Update the state of events as ``windows`` does, without making windows."""
         if not len(self._events):
             return
         for _, piece in self._pieces(span):

@@ -445,14 +445,14 @@ class ReleasedEnds:
         return np.isin(_released_rows(kind, keys, ends), self.rows)
 
     def add(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Records windows of one kind; they replace earlier windows of their keys."""
+        """Record windows of one kind; they replace earlier windows of their keys."""
         order = np.lexsort((ends, keys))
         last = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(order) else order
         replaced = (self.rows["kind"] == kind) & np.isin(self.rows["key"], keys)
         self.rows = np.concatenate([self.rows[~replaced], _released_rows(kind, keys[last], ends[last])])
 
     def keep(self, keys: NDArray[np.int64]) -> None:
-        """Removes the windows of all other keys; ``keys``: those with live events."""
+        """Remove the windows of all other keys; ``keys``: those with live events."""
         self.rows = self.rows[np.isin(self.rows["key"], keys)]
 
 

@@ -66,7 +66,7 @@ class KeyStates:
         return len(self._hashes)
 
     def clear(self) -> None:
-        """Deletes the records of all keys."""
+        """Delete the records of all keys."""
         for key in self._hashes.tolist():
             self._changed[key] = None
 
@@ -108,12 +108,12 @@ class KeyStates:
         return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
 
     def put(self, key: int, record: KeyRecord, event: int) -> None:
-        """Sets the record of a key; ``event``: the index of one of its events, -1 if there is none."""
+        """Set the record of a key; ``event``: the index of one of its events, -1 if there is none."""
         before = self._changed.get(key)
         self._changed[key] = (record, before[1] if event < 0 and before is not None else event)
 
     def drop(self, key: int) -> None:
-        """Deletes the record of a key."""
+        """Delete the record of a key."""
         if key in self._changed or self._row(key) is not None:
             self._changed[key] = None
 
@@ -260,11 +260,11 @@ class Substreams:
         return previous, np.maximum(marks, self.floor)
 
     def evaluated(self) -> None:
-        """Records that the windows of each key have been evaluated up to its mark or the floor."""
+        """Record that the windows of each key have been evaluated up to its mark or the floor."""
         self.previous = np.maximum(self.marks, self.floor)
 
     def raise_floor(self, floor: int) -> None:
-        """Raises the floor to at least this time."""
+        """Raise the floor to at least this time."""
         self.floor = max(self.floor, floor)
 
     def table(self) -> pa.Table | None:
@@ -288,7 +288,7 @@ class Substreams:
         return pa.table({**marks, **dict(zip(values.column_names, values.columns, strict=True))})
 
     def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
-        """Adds the keys among ``distinct`` that are not known yet; ``firsts``: the rows of ``values`` with these
+        """Add the keys among ``distinct`` that are not known yet; ``firsts``: the rows of ``values`` with these
         keys."""
         unknown = ~np.isin(distinct, self.keys)
         new = distinct[unknown]
@@ -317,7 +317,7 @@ recursion."""
 
 
 def round_trip_json(cache: object) -> tuple[str, dict[str, Any]]:
-    """Converts a cache to JSON and back; returns the text and the result. Raises TypeError or ValueError for values
+    """Convert a cache to JSON and back. Returns the text and the result. Raises TypeError or ValueError for values
     that JSON does not have, and for a cache that is nested too deep."""
     if not isinstance(cache, dict):
         raise TypeError(f"the cache is {repr_of(cache):.60}, and must be a dict")
@@ -351,7 +351,7 @@ class RuleCache:
         self._flat: dict[str, Any] = {}
 
     def keep(self, cache: dict[str, Any]) -> dict[str, Any]:
-        """Stores the cache after a call; returns the cache for the next call, converted to JSON and back.
+        """Store the cache after a call. Returns the cache for the next call, converted to JSON and back.
 
         Raises TypeError or ValueError for values that JSON does not have; the stored cache is then unchanged. A flat
         dict of texts and numbers, the usual case, is only copied, because JSON does not change it.
@@ -441,7 +441,7 @@ class KnownKeys:
         return firsts[~np.isin(new, self.hashes, assume_unique=True)]
 
     def add(self, hashes: NDArray[np.int64], values: pa.Table, end: int = NONE) -> None:
-        """Adds keys that are not known yet; ``values``: their key columns.
+        """Add keys that are not known yet; ``values``: their key columns.
 
         ``end``: time in microseconds after which their windows without events end; NONE: they begin after the first
         window with events.
@@ -456,11 +456,11 @@ class KnownKeys:
         self.hashes, self.ends = hashes[order], ends[order]
 
     def fired(self, indices: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Records the ends of fired windows of these keys that held events."""
+        """Record the ends of fired windows of these keys that held events."""
         np.maximum.at(self.ends, indices, ends)
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
-        """Removes all keys that are not in the mask."""
+        """Remove all keys that are not in the mask."""
         if mask.all():
             return
         if self.columns:

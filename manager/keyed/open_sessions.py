@@ -80,7 +80,7 @@ class _Sessions:
         """Sessions that end up to this time have closed."""
 
     def close(self, limit: int) -> None:
-        """Closes the sessions that end up to a time; called before each event."""
+        """Close the sessions that end up to a time; called before each event."""
         self.limit = limit
 
     def overlapping(self, start: int, end: int) -> tuple[int, int, int]:
@@ -98,11 +98,11 @@ class _Sessions:
         return first == high and (time < reference or end <= self.limit)
 
     def remove_before(self, stop: int) -> None:
-        """Removes the sessions before an index."""
+        """Remove the sessions before an index."""
         del self.spans[:stop]
 
     def add(self, time: int, end: int) -> None:
-        """Adds an event that covers the time up to ``end``, and merges the sessions that it meets."""
+        """Add an event that covers the time up to ``end``, and merge the sessions that it meets."""
         low, high = self._overlapping(time, end)
         self.spans[low:high] = [self._merged(time, end, low, high)]
 
@@ -159,7 +159,7 @@ class _CheckedSessions(_Sessions):
         return any(start == self._cut and end > self.limit for start, end in self.spans[place : place + 1])
 
     def _cut_off(self, place: int, check: int) -> None:
-        """Divides the session at an index at a check point; the next session begins there, and waits for its first
+        """Divide the session at an index at a check point; the next session begins there, and waits for its first
         event for the gap."""
         del self._times[: bisect_right(self._times, check)]
         end = self.spans[place][1]

@@ -207,7 +207,7 @@ INTERNAL_COLUMNS = (TIME_COLUMN, *STORED_AS.values())
 
 
 def write_retained(writer: SegmentWriter, held: RetainedEvents, streams: int) -> Ref:
-    """Writes events as a section of a segment, and their flags if any is set; ``streams``: the number of input
+    """Write events as a section of a segment, and their flags if any is set; ``streams``: the number of input
     streams."""
     columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
     columns[TIME_COLUMN] = pa.array(held.times)
@@ -225,7 +225,7 @@ def write_retained(writer: SegmentWriter, held: RetainedEvents, streams: int) ->
 
 
 def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: RetainedEvents, streams: int) -> Ref:
-    """Writes new flags and numbers for the rows of a section; returns the reference to the section with these flags.
+    """Write new flags and numbers for the rows of a section. Returns the reference to the section with these flags.
     ``held``: all rows of the section, in order."""
     live, needed = (flags & NOT_LIVE) == 0, is_needed(flags)
     columns = {"flags": pa.array(flags)}
@@ -344,7 +344,7 @@ class SortedEvents:
         return given
 
     def account_new(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Counts the members of firing windows that have been in no window as windowed; returns a mask of them, each
+        """Count the members of firing windows that have been in no window as windowed. Returns a mask of them, each
         once."""
         new = self.unaccounted(members)
         if new.any():
@@ -369,19 +369,19 @@ class SortedEvents:
         return sizes
 
     def mark_accounted(self, members: NDArray[np.int64]) -> None:
-        """Counts these members as windowed; they are different, and have been in no window."""
+        """Count these members as windowed; they are different, and have been in no window."""
         mask = np.zeros(len(self.accounted), np.bool_)
         mask[members] = True
         self.count("windowed", mask)
         self.accounted |= mask
 
     def mark_unwindowed(self, mask: NDArray[np.bool_]) -> None:
-        """Counts the events in a mask over all events as unwindowed, except those that are in an account."""
+        """Count the events in a mask over all events as unwindowed, except those that are in an account."""
         self.count("unwindowed", mask & ~self.accounted)
         self.accounted |= mask
 
     def count(self, account: str, mask: NDArray[np.bool_]) -> None:
-        """Adds the events in a mask over all events to an account."""
+        """Add the events in a mask over all events to an account."""
         counts = self._events.by_stream(len(self.stream_names), self.in_given_order(mask))
         self.accounts.add(account, counts)
 

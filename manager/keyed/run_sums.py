@@ -78,7 +78,7 @@ class RunSums(PartialSums):
     def fold(
         self, events: RetainedEvents, codes: NDArray[np.int64] | None, before: RetainedEvents | None = None
     ) -> RetainedEvents:
-        """Folds one or more events, in order of arrival, into rows.
+        """Fold one or more events, in order of arrival, into rows.
 
         ``codes``: the codes of their keys; None without a key. ``before``: if windows count events, the live rows of
         earlier events, whose keys have codes of the same kind.
@@ -91,7 +91,7 @@ class RunSums(PartialSums):
         return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
     def merge(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> RetainedEvents:
-        """Merges one or more rows, in order of arrival: the rows of a run that have been in a window become one row,
+        """Merge one or more rows, in order of arrival: the rows of a run that have been in a window become one row,
         and so do the others. ``codes`` as for ``fold``."""
         runs = self._runs_of(rows, codes)
         split = self._split(rows)

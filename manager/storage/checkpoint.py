@@ -29,14 +29,14 @@ from manager.storage.segment_files import FileSegments, MemorySegments, epoch_of
 from manager.storage.segments import SegmentStore
 from windowing.errors import CheckpointError, DamagedCheckpoint
 
-# Manifests, plans and notes, verified as they are read.
+# Reading manifests, plans and notes.
 #
-# Where no lock keeps runs off, the last entry of the log counts, and not its copy: whoever died, or has lost the
-# checkpoint, may have left an older one (decision 87).
+# A checkpoint without a lock has a log, whose last entry is valid. Copies of the entry may be older (decision 87).
 
 
 def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
-    """Returns the manifest of a batch after verifying all its segments. Raises DamagedCheckpoint if one is damaged."""
+    """Returns the manifest of a batch, after verifying all its sections. Raises DamagedCheckpoint for a damaged
+    section."""
     manifest = read_manifest(files, key)
     for ref in manifest.refs():
         segments.check(ref)
@@ -44,19 +44,19 @@ def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manife
 
 
 def read_committed(files: SealedFolder) -> Committed:
-    """Returns the state of the last entry of the log; an empty one if there is none, as on the local file system."""
+    """Returns the state of the last entry of the log; an empty state without a log."""
     entry = None if files.uri is None else last_entry(files)
     return Committed() if entry is None else Committed.from_entry(entry)
 
 
 def kept_batches(files: SealedFolder) -> list[str]:
-    """Returns the keys of the batches that can be gone back to, in order of time."""
+    """Returns the keys of the batches to which a run can go back, in order of time."""
     first = read_committed(files).first or ""
     return [key for key in files.names("manifests") if key >= first]
 
 
 def read_note(files: SealedFolder, name: str) -> Any:
-    """Reads a note that is replaced together with the state; None if there is none."""
+    """Returns a note of the committed state; None if there is none."""
     return read_committed(files).notes.get(name) or files.read(name)
 
 
@@ -69,7 +69,7 @@ def read_manifest(files: SealedFolder, key: str) -> Manifest:
 
 
 def read_copy(files: SealedFolder, key: str) -> Manifest:
-    """Returns the manifest of a batch before the last one. Raises DamagedCheckpoint if it is damaged or missing."""
+    """Returns the manifest of a batch from ``manifests/``. Raises DamagedCheckpoint if it is damaged or missing."""
     name = f"manifests/{key}"
     return manifest_of(
         required(files.read(name), files.path(name), "what the batch came to was written there"), files, key
@@ -77,8 +77,8 @@ def read_copy(files: SealedFolder, key: str) -> Manifest:
 
 
 def manifest_of(values: Any, files: SealedFolder, key: str) -> Manifest:
-    """Returns the manifest that is stored as these values. Raises DamagedCheckpoint if they are not a manifest, or the
-    manifest of another batch."""
+    """Returns the manifest from its stored values. Raises DamagedCheckpoint if they are not the manifest of the
+    batch ``key``."""
     path = files.path(f"manifests/{key}")
     try:
         manifest = Manifest.from_values(values)
@@ -106,7 +106,7 @@ def read_plan(files: SealedFolder, key: str) -> dict[str, Any] | None:
 
 
 def check_not_begun(files: SealedFolder, key: str) -> None:
-    """Raise DamagedCheckpoint if a batch without a plan has begun: its plan is then missing."""
+    """Raise DamagedCheckpoint if a batch without a plan has begun, because its plan is then lost."""
     if path_type(files.filesystem, f"{files.root}/segments/{key}") == pafs.FileType.Directory:
         raise DamagedCheckpoint(
             f"plan {files.path(f'plans/{key}')} is gone",
@@ -114,15 +114,15 @@ def check_not_begun(files: SealedFolder, key: str) -> None:
         )
 
 
-# Checkpoints: plans, manifests and segments are written and read, and deleted when no longer needed.
+# Checkpoints in memory and in files.
 
 
 KEPT_BATCHES = 3
-"""Default number of latest batches whose manifests are kept. With three, a run can go back by up to two batches."""
+"""Default number of latest batches whose manifests are kept. With 3 kept batches, a run can go back by 2 batches."""
 
 
 class Checkpoint(Protocol):
-    """Keeps the state between batches."""
+    """Stores the state of a topology after each batch."""
 
     @property
     def segments(self) -> SegmentStore: ...
@@ -152,34 +152,33 @@ class MemoryCheckpoint:
     _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
     _committed: list[str] = field(default_factory=list)
     _segments: dict[str, set[str]] = field(default_factory=dict)
-    """The segments of the manifest that was committed last, by its text."""
+    """The names of the segments of the manifest committed last, by the text of the manifest."""
 
     def latest(self) -> Manifest | None:
         """Returns the manifest committed last."""
         return Manifest.from_json(self._committed[-1]) if self._committed else None
 
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Store the plan of a batch and return it, and whether it is new; for a re-run, the plan that was stored first
-        is returned."""
+        """Store the plan of a batch unless the batch has one; return (plan of the batch, True if it is new)."""
         is_new = key not in self._plans
         return self._plans.setdefault(key, plan), is_new
 
     def planned(self, key: str) -> bool:
-        """True if a batch has been planned, and so may have begun."""
+        """True if a batch has a plan, and so may have begun."""
         return key in self._plans
 
     def sync_plans(self) -> None:
-        """Does nothing: nothing here survives a power cut."""
+        """Does nothing: memory does not survive a power cut."""
 
     def begin(self, key: str) -> None:
         """Called before a batch writes its first segment."""
 
     def after_failure(self, batch: str) -> str:
-        """Describes, for a StorageError, the state of the batch (``batch 7``) that it ended."""
+        """Returns, for a StorageError, a description of the state of the failed batch (``batch 7``)."""
         return "the run has no checkpoint, and starts over; delete first what it has written so far"
 
     def after_commit(self, batch: str) -> str:
-        """Describes, for a StorageError, the state of a batch whose files were being renamed."""
+        """Returns, for a StorageError, a description of the state of a batch whose files were being renamed."""
         return self.after_failure(batch)
 
     def commit(self, manifest: Manifest) -> None:
@@ -193,24 +192,24 @@ class MemoryCheckpoint:
         self._plans = {key: plan for key, plan in self._plans.items() if key > batch_key(manifest.batch - 1, False)}
 
     def clean(self) -> None:
-        """Does nothing: ``commit`` has removed all that is superfluous."""
+        """Does nothing: ``commit`` deletes superfluous segments."""
 
 
 FIRST_FILES = (f"manifests/{batch_key(0, False)}.json", f"segments/{batch_key(0, False)}/0.arrow")
-"""Names of files that the first batch writes; later batches write beside them."""
+"""Names of files that the first batch writes."""
 
 
 class FileCheckpoint:
-    """A checkpoint in a folder of a file system that pyarrow knows.
+    """A checkpoint in a folder of a file system that pyarrow supports.
 
     ``plans/`` holds the plan of each batch, written before it runs. ``manifests/`` holds its outcome, written last and
     atomically. ``segments/`` holds the rows, in one folder per batch. The manifests of the last ``keep`` batches are
     kept, with all segments that they refer to.
 
-    Only the local file system has a lock. On others ``turns/`` says who owns the checkpoint, and what is committed: a
-    run claims it, and commits there first; ``manifests/`` holds copies (decisions 67 and 87).
+    Only a local checkpoint has a lock. A remote checkpoint has a log in ``turns/``, which determines the owner and the
+    committed state; ``manifests/`` then holds copies (decisions 67 and 87).
 
-    Every file is verified as it is read; DamagedCheckpoint is raised if a checksum differs (decision 30).
+    Every file is verified when it is read; DamagedCheckpoint is raised if a checksum differs (decision 30).
     """
 
     def __init__(self, root: str, uri: str | None = None, keep: int = KEPT_BATCHES) -> None:
@@ -220,20 +219,20 @@ class FileCheckpoint:
         self.files = SealedFolder(self.root, self._fs, uri)
         self._log = None if uri is None else FencedLog(self.files)
         self._committed = Committed()
-        """Last commit that this run has made or found; empty before the claim."""
+        """The committed state that this run has written or found last; empty before the claim."""
         self._kept: list[Manifest] = []
         self._superfluous: tuple[str, str, set[str]] | None = None
-        """Files that the last commit made superfluous, as arguments of ``_clean``; None once they are deleted."""
+        """The arguments of ``_clean`` after the last commit; None once the superfluous files are deleted."""
         self._swept = False
-        """True if this process has cleaned all folders of segments: an earlier process may have died while cleaning."""
+        """True if this process has cleaned all folders of segments. An earlier process may have died while cleaning."""
         self._all_readable = True
-        """True if all manifests to be kept could be read. An unreadable one may need any segment."""
+        """True if all manifests to be kept could be read. An unreadable manifest may need any segment."""
         for folder in () if is_object_store(uri) else ("plans", "manifests", "segments"):
             make_folder(self._fs, f"{self.root}/{folder}")
 
     @property
     def epoch(self) -> int:
-        """The number of this run's claim; 0 where a lock keeps others off, and before the claim."""
+        """The number of this run's claim; 0 before the claim, and for a checkpoint with a lock."""
         return 0 if self._log is None else self._log.epoch
 
     @property
@@ -242,9 +241,9 @@ class FileCheckpoint:
         return os.path.realpath(self.root) if self.uri is None else self.uri
 
     def claim(self, owner: Owner, back_to: str | None = None, *, again: bool = False) -> None:
-        """Take the checkpoint over from its owner, if there is no lock; the old owner can no longer commit.
+        """Claim the checkpoint, if it has no lock; the former owner can then no longer commit.
 
-        ``back_to``: the checkpoint gets its state after this batch. ``again``: the owner must be the same run.
+        ``back_to``: the batch whose state the checkpoint is to get. ``again``: as for ``FencedLog.claim``.
         """
         if self._log is not None:
             self._committed = self._log.claim(owner, lambda before: self._settle(before, back_to), again=again)
@@ -253,13 +252,12 @@ class FileCheckpoint:
                 self._refuse_uncommitted(self._committed.batch)
 
     def check_owner(self) -> None:
-        """Raise TakenOver if another run has taken the checkpoint over; not before the claim."""
+        """Raise TakenOver if another run has claimed the checkpoint since this run's claim."""
         if self._log is not None and self.epoch:
             self._log.check()
 
     def latest(self) -> Manifest | None:
-        """Returns the manifest committed last. A damaged older manifest only means that the run cannot go back to
-        it."""
+        """Returns the manifest committed last; None before the first commit. Damaged older manifests are ignored."""
         kept = self.batches()[-self.keep :]
         self._kept = []
         for key in kept[:-1]:
@@ -280,8 +278,7 @@ class FileCheckpoint:
         return read_manifest(self.files, key)
 
     def plan(self, key: str, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Store the plan of a batch and return it, and whether it is new; for a re-run, the plan that was stored first
-        is returned."""
+        """Store the plan of a batch unless the batch has one; return (plan of the batch, True if it is new)."""
         name = f"plans/{key}"
         written = read_plan(self.files, key)
         if written is not None:
@@ -295,11 +292,9 @@ class FileCheckpoint:
         return plan, True
 
     def replan(self, key: str, plan: dict[str, Any]) -> bool:
-        """Replaces the plan of a batch by a plan of this run, if the run that planned the batch has lost the
-        checkpoint.
+        """Replace the plan of a batch if a former owner has written it; return True if it was replaced.
 
-        Returns True if the plan was replaced. Nothing of that batch has been committed, and none of its files has a
-        name.
+        The batch must not be committed, and none of its files may have got its name.
         """
         name = f"plans/{key}"
         if (self.files.read(name) or {}).get("epoch", 0) >= self.epoch:
@@ -308,10 +303,10 @@ class FileCheckpoint:
         return True
 
     def plan_as_other(self, key: str) -> None:
-        """Gives a planned batch the id of another run, because its rows will change: a sink that has the old rows must
-        not take the new ones for the same.
+        """Change the run id in the plan of a batch, because the rows of the batch will change: a sink must not take the
+        new rows for the old.
 
-        The first half of the id stays: it names the checkpoint before its first commit.
+        The first half of the id stays, because it identifies a checkpoint without commits.
         """
         plan = read_plan(self.files, key)
         if plan is not None:
@@ -320,28 +315,29 @@ class FileCheckpoint:
             self.files.write(f"plans/{key}", {"batch": key, "plan": plan, "epoch": self.epoch, "id": uuid.uuid4().hex})
 
     def planned(self, key: str) -> bool:
-        """True if a batch has been planned, and so may have begun."""
+        """True if a batch has a plan, and so may have begun."""
         return self.files.has(f"plans/{key}")
 
     def sync_plans(self) -> None:
-        """Returns once the plans survive a power cut. Called before a batch is made known to an outside system, because
-        a re-run must then follow the plan."""
+        """Make the local plans survive a power cut; called before a batch is made known to an outside system, because a
+        re-run must then follow the plan."""
         if self.uri is None:
             sync_folder(f"{self.root}/plans")
 
     def poison_input(self, key: str) -> list[dict[str, Any]]:
-        """Returns the input that a batch leaves out because workers die on it, in the order in which it was found."""
+        """Returns the input that a batch leaves out because workers die on it, in order of discovery."""
         return self.files.read(f"deadly/{key}") or []
 
     def note_poison_input(self, key: str, found: list[dict[str, Any]]) -> None:
-        """Store all input that is left out, so that a re-run leaves out the same."""
+        """Store all input that a batch leaves out, so that a re-run leaves out the same input."""
         make_folder(self._fs, f"{self.root}/deadly")
         self.files.write(f"deadly/{key}", found)
 
     def begin(self, key: str) -> None:
-        """Called before a batch writes its first segment. Deletes the segments of an earlier attempt at the batch.
+        """Delete the segments of an earlier attempt at a batch; called before the batch writes its first segment.
 
-        Without a lock it deletes nothing: another run may still commit those segments. The next commit deletes them.
+        Without a lock nothing is deleted, because another run may still commit the segments. The next commit deletes
+        them.
         """
         if self._log is not None:
             self._log.check()
@@ -355,11 +351,11 @@ class FileCheckpoint:
             make_folder(self._fs, folder)
 
     def after_failure(self, batch: str) -> str:
-        """Describes, for a StorageError, the state of the batch (``batch 7``) that it ended."""
+        """Returns, for a StorageError, a description of the state of the failed batch (``batch 7``)."""
         return f"{batch} was not committed, and runs again; nothing is lost"
 
     def after_commit(self, batch: str) -> str:
-        """Describes, for a StorageError, the state of a batch whose files were being renamed."""
+        """Returns, for a StorageError, a description of the state of a batch whose files were being renamed."""
         return f"{batch} is committed, and the next run gives the rest of its files their names; nothing is lost"
 
     def commit(self, manifest: Manifest) -> None:
@@ -373,8 +369,11 @@ class FileCheckpoint:
         self._superfluous = (key, last, before)
 
     def clean(self) -> None:
-        """Delete everything that the last commit has made superfluous. It may run in any thread, while nothing else of
-        this checkpoint is used. If the process dies, a later one deletes the rest."""
+        """Delete the files that the last commit has made superfluous.
+
+        Any thread may call this while nothing else uses the checkpoint. If the process dies, a later process deletes
+        the rest.
+        """
         if self._superfluous is None:
             return
         key, last, before = self._superfluous
@@ -402,8 +401,8 @@ class FileCheckpoint:
         self.files.write(f"manifests/{key}", values)
 
     def _settle(self, before: Committed | None, back_to: str | None = None) -> Committed:
-        """Makes sure that the copies of the committed state exist; returns the state for the claim: the same, or the
-        state after the batch ``back_to``."""
+        """Write missing copies of the committed state; return the state for the claim, which is the committed state or
+        the state after the batch ``back_to``."""
         if before is None:
             batches = self.batches()
             before = Committed(batches[-1] if batches else None)
@@ -414,8 +413,8 @@ class FileCheckpoint:
         return replace(before, batch=back_to, manifest=self.files.read(f"manifests/{back_to}"))
 
     def _copy(self, committed: Committed) -> None:
-        """Writes the copies of the committed state, and deletes the copies of batches that the run can no longer go
-        back to."""
+        """Write the copies of the committed state, and delete the copies of batches to which a run can no longer go
+        back."""
         if committed.manifest is not None:
             self._copy_one(f"manifests/{committed.batch}", committed.manifest)
         for name, note in committed.notes.items():
@@ -433,8 +432,8 @@ class FileCheckpoint:
             self.files.write(name, values)
 
     def _refuse_uncommitted(self, last: str | None) -> None:
-        """Raise CheckpointError for a manifest of a batch after the last one. Called after the claim, since before it
-        the former run may commit at any time."""
+        """Raise CheckpointError for a manifest of a batch after ``last``. Called after the claim, because until then
+        the former owner may commit."""
         batches = self.batches()
         if batches and batches[-1] > (last or ""):
             raise CheckpointError(
@@ -445,18 +444,18 @@ class FileCheckpoint:
             )
 
     def folder(self, manifest: Manifest) -> str:
-        """Returns the folder for segments of the batch of a manifest; it may already hold others."""
+        """Returns the folder for segments of the batch of a manifest, which may already have segments."""
         key = batch_key(manifest.batch, manifest.closing)
         if not is_object_store(self.uri):
             make_folder(self._fs, f"{self.root}/segments/{key}")
         return key
 
     def replace(self, manifest: Manifest | None, notes: Mapping[str, Any], *, alone: bool = False) -> None:
-        """Replaces the manifest of the last committed batch by an equivalent one; None before the first batch.
-        ``notes``, by their names, belong to it. ``alone``: there is no way back to earlier batches any more.
+        """Replace the manifest of the last committed batch (None before the first batch), and notes by name.
 
-        With a log of claims, all of it is one step. On this machine each document is one step, so the caller keeps runs
-        off the checkpoint. The next run deletes segments that are no longer named.
+        ``alone``: a run can no longer go back to earlier batches. With a log, the change is atomic. On the local file
+        system each document is replaced atomically, and the caller must keep runs from starting. The next run deletes
+        unused segments.
         """
         key = None if manifest is None else batch_key(manifest.batch, manifest.closing)
         if self._log is not None:
@@ -487,8 +486,7 @@ class FileCheckpoint:
             self._copy(committed)
 
     def tidy(self) -> None:
-        """Completes the deletions of a process that died while deleting; called at the end of a run that has committed
-        nothing."""
+        """Delete what a process that died has left; called at the end of a run without a commit."""
         if self._kept and self._all_readable and not self._swept:
             key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
             with during("deleting what an earlier run has left", "nothing is lost"):
@@ -497,7 +495,7 @@ class FileCheckpoint:
                 self._clean(key, key, set())
 
     def read_note(self, name: str) -> dict[str, Any] | None:
-        """Returns a note about the whole checkpoint, such as which topology it belongs to; None if there is none."""
+        """Returns a note about the whole checkpoint, such as its topology; None if there is none."""
         return read_note(self.files, name)  # type: ignore[no-any-return]
 
     def write_note(self, name: str, note: dict[str, Any]) -> None:
@@ -511,8 +509,8 @@ class FileCheckpoint:
     def _clean(self, key: str, last: str, before: set[str]) -> None:
         """Delete old plans and manifests, and the segments that no kept manifest refers to.
 
-        ``last`` is the key of the previous batch, whose folder may hold segments that only its own tasks needed.
-        ``before`` are the segments of the manifests that were kept until now.
+        ``key``: the batch committed last. ``last``: the previous batch, whose folder may have segments that no other
+        batch needed. ``before``: the segments of the manifests that were kept until now.
         """
         named = set().union(*(manifest.segments() for manifest in self._kept))
         keep_from = batch_key(self._kept[0].batch, self._kept[0].closing)
@@ -540,8 +538,8 @@ class FileCheckpoint:
         self._swept = True
 
     def _clean_of_others(self, key: str, named: set[str]) -> None:
-        """Deletes the segments of earlier batches and earlier owners that no kept manifest names and no process can
-        name any more; never the segments of a later owner."""
+        """Delete the segments of earlier batches and earlier owners that no kept manifest refers to; segments of a
+        later owner stay."""
         root = f"{self.root}/segments"
         with as_storage_error(root, "listed"):
             found = self._fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))

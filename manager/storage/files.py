@@ -16,11 +16,11 @@ import pyarrow.fs as pafs
 from manager.remote import is_transient
 from windowing.errors import CheckpointError, StorageError
 
-# Turns failures of file systems into errors that say what failed, why, and what to do.
+# Errors of file systems, as StorageErrors with a reason and a remedy.
 
 
 UNREADABLE = (CheckpointError, StorageError)
-"""The errors of a file that is damaged or cannot be read."""
+"""The errors for a file that is damaged or cannot be read."""
 
 _SPACE = "free space there, or move it to a larger disk"
 _NETWORK = "see that the file system is mounted, and that its server answers"
@@ -48,16 +48,16 @@ _ELSEWHERE = "check that it can be read and written there, and that the disk, th
 
 
 def as_storage_error(path: str, done: str) -> AbstractContextManager[None]:
-    """Turns an exception of a file system about a path into a StorageError: the path cannot be ``done``, such as
-    ``written``.
+    """Returns a context manager that raises errors of the file system as a StorageError: "``path`` cannot be ``done``",
+    where ``done`` is ``written``, for example.
 
-    ArrowInvalid passes unchanged: it is about the rows to be written.
+    ArrowInvalid is not changed, because it is about the rows to be written.
     """
     return _StorageErrors(path, done)
 
 
 class _StorageErrors(AbstractContextManager[None]):
-    """``as_storage_error``, which each operation enters: as a generator it would cost a few times as much."""
+    """The context manager of ``as_storage_error``; a class, because a generator would be several times slower."""
 
     __slots__ = ("_done", "_path")
 
@@ -76,7 +76,7 @@ class _StorageErrors(AbstractContextManager[None]):
 
 @contextmanager
 def naming_owner(whose: str) -> Iterator[None]:
-    """Add to a StorageError whose file it is about, such as ``sink 'out'``."""
+    """Add the owner of the file, such as ``sink 'out'``, to a StorageError."""
     try:
         yield
     except StorageError as error:
@@ -85,8 +85,10 @@ def naming_owner(whose: str) -> Iterator[None]:
 
 @contextmanager
 def during(doing: str, after: str) -> Iterator[None]:
-    """Add the present work to a StorageError, such as ``committing batch 7``, and the state ``after`` it. Of nested
-    blocks the innermost decides."""
+    """Add to a StorageError what the block was doing, such as ``committing batch 7``, and the state after the error.
+
+    If blocks are nested, the innermost block determines both.
+    """
     try:
         yield
     except StorageError as error:
@@ -96,20 +98,20 @@ def during(doing: str, after: str) -> Iterator[None]:
 
 
 def why_and_do(error: Exception) -> dict[str, Any]:
-    """Returns the arguments ``why``, ``do`` and ``transient`` of an error: the reason that the file system gives, the
-    remedy, and True if it may pass without help."""
+    """Returns the arguments ``why`` (the reason from the file system), ``do`` (the remedy) and ``transient`` of a
+    StorageError."""
     do = f"{remedy(_number(error))}, then rerun"
     return {"why": system_reason(error), "do": do, "transient": is_transient(error)}
 
 
 def remedy(number: int) -> str:
-    """Returns advice for an error of a file system, by its number (``errno``); 0 if it has none."""
+    """Returns advice for an error of a file system. ``number``: its ``errno``, or 0."""
     return _REMEDIES.get(number, _ELSEWHERE)
 
 
 def system_reason(error: Exception) -> str:
-    """Returns the reason that the file system gives, such as ``Permission denied (EACCES)``; if the error has no
-    ``errno``, the first line of its text."""
+    """Returns the reason of an error, such as ``Permission denied (EACCES)``; without ``errno``, the first line of its
+    text."""
     number = _number(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"
@@ -120,23 +122,22 @@ def _number(error: Exception) -> int:
     return getattr(error, "errno", None) or 0
 
 
-# Local file systems that keep the order of changes of names: if a change is on disk, so are all before it.
+# Local file systems that write changes of names to disk in order: if a change is on disk, so are all earlier changes.
 
 
 _KEEPING = frozenset({"ext3", "ext4", "xfs"})
-"""File systems with one journal: the sync of any file also writes all changes of names before it (decision 39)."""
+"""File systems with one journal: syncing any file also writes all earlier changes of names (decision 39)."""
 _MOUNTS = "/proc/self/mountinfo"
 
 
 def keeps_order(path: str) -> bool:
-    """True if the file system of an existing path is known to keep the order of renames."""
+    """True if the file system of an existing path is known to write changes of names in order."""
     return _type_of(os.stat(path).st_dev) in _KEEPING
 
 
 @cache
 def _type_of(device: int) -> str:
-    """Returns the type of a mounted file system; "" if the system does not say, as for volumes of Btrfs and on
-    macOS."""
+    """Returns the type of a mounted file system; "" if unknown, as for volumes of Btrfs and on macOS."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
@@ -151,21 +152,21 @@ def _type_of(device: int) -> str:
 
 # Operations on the files of checkpoints and sinks, on any file system that pyarrow supports.
 #
-# Each function raises StorageError where the file system fails. Files of a checkpoint hold users' data: on a local
-# file system only their owner may read and write them.
+# Each function raises StorageError if the file system fails. Local files of a checkpoint have users' data, and only
+# their owner may read and write them.
 
 
 _NO_SYNC_OF_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 
 
 def make_private(path: str) -> None:
-    """Create an empty local file for its owner alone, or empty an existing one."""
+    """Create an empty local file that only its owner may read and write, or empty an existing file."""
     with as_storage_error(path, "written"):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
 
 
 def private_stream(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
-    """Returns a new file to write to, uncompressed whatever its extension."""
+    """Returns a stream to a new file, which is private if it is local; not compressed, whatever the extension."""
     if isinstance(filesystem, pafs.LocalFileSystem):
         make_private(path)  # Arrow keeps the mode of an existing file
     with as_storage_error(path, "written"):
@@ -173,13 +174,13 @@ def private_stream(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
 
 
 def write_private(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
-    """Write a new file."""
+    """Write a new file, which is private if it is local."""
     with as_storage_error(path, "written"), private_stream(filesystem, path) as sink:
         sink.write(data)
 
 
 def write_object_whole(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
-    """Write an object to an object store; it appears only once it is complete."""
+    """Write an object of an object store; it appears when it is complete."""
     with as_storage_error(path, "written"), filesystem.open_output_stream(path, compression=None) as sink:
         sink.write(data)
 
@@ -195,9 +196,9 @@ def sync_file(path: str) -> None:
 
 
 def sync_names(*folders: str) -> None:
-    """Flush the names in local folders to disk, so that they survive a power cut before any later change does.
+    """Flush the names in local folders to disk before any later change of names.
 
-    It does nothing if the file system keeps the order of changes itself (decision 71), or cannot sync folders.
+    Does nothing if the file system writes changes of names in order (decision 71), or cannot sync folders.
     """
     for folder in folders:
         with as_storage_error(folder, "written to the disk"):
@@ -207,7 +208,7 @@ def sync_names(*folders: str) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Flush the names in a local folder to disk, as far as its file system can do that."""
+    """Flush the names in a local folder to disk, if the file system can sync folders."""
     with as_storage_error(folder, "written to the disk"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -220,21 +221,23 @@ def sync_folder(folder: str) -> None:
 
 
 def sync_folders_below(root: str) -> None:
-    """Flush the names in a local folder, its own name, and the names in all folders below it: an earlier process may
-    have died before doing so."""
+    """Flush the name of a local folder and all names below it, in case an earlier process has died before doing so."""
     if not keeps_order(root):
         sync_names(os.path.dirname(root), *sorted(folder for folder, _, _ in os.walk(root)))
 
 
 def refresh_listing(folder: str) -> None:
-    """Makes the next listing of a local folder a fresh one. A network file system may show a list that is up to a
-    minute old if another machine has changed the folder; it asks its server as soon as this machine changes it."""
+    """Touch a local folder, so that its next listing is up to date.
+
+    The listing of a network file system may be a minute old if another machine has changed the folder. A change by this
+    machine refreshes the listing.
+    """
     with as_storage_error(folder, "written to"), suppress(FileNotFoundError, PermissionError):
         os.utime(folder)
 
 
 def refresh_listings(folder: str) -> None:
-    """Does the same as ``refresh_listing`` for a folder and all folders below it."""
+    """Call ``refresh_listing`` for a folder and all folders below it."""
     refresh_listing(folder)
     with as_storage_error(folder, "listed"), os.scandir(folder) as found:
         below = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
@@ -260,14 +263,13 @@ def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
 
 
 def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -> list[pafs.FileInfo]:
-    """Returns the entries of a folder, hidden files included. With ``missing``, a folder that does not exist is
-    empty."""
+    """Returns the entries of a folder, also hidden files. ``missing``: a folder that does not exist counts as empty."""
     with as_storage_error(folder, "listed"):
         return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing))  # type: ignore[no-any-return]
 
 
 def make_folder(filesystem: pafs.FileSystem, path: str) -> None:
-    """Create a folder and its parents; it may exist already."""
+    """Create a folder and its parents unless it exists."""
     local = isinstance(filesystem, pafs.LocalFileSystem)
     missing = list(_missing_folders(os.path.abspath(path))) if local else []
     with as_storage_error(path, "made"):
@@ -288,18 +290,18 @@ def move(filesystem: pafs.FileSystem, path: str, target: str) -> None:
 
 
 def delete(filesystem: pafs.FileSystem, path: str, *, missing: bool = False) -> None:
-    """Delete a file. With ``missing``, it may have been deleted already."""
+    """Delete a file. ``missing``: the file may already be deleted."""
     with as_storage_error(path, "deleted"), suppress(*([FileNotFoundError] if missing else [])):
         filesystem.delete_file(path)
 
 
 def delete_folder(filesystem: pafs.FileSystem, path: str) -> None:
-    """Delete a folder with all that is in it."""
+    """Delete a folder and its content."""
     with as_storage_error(path, "deleted"):
         filesystem.delete_dir(path)
 
 
 def empty_folder(filesystem: pafs.FileSystem, path: str) -> None:
-    """Delete all that is in a folder."""
+    """Delete the content of a folder."""
     with as_storage_error(path, "emptied"):
         filesystem.delete_dir_contents(path)

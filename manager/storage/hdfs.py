@@ -1,4 +1,4 @@
-"""HDFS as a file system of Arrow's, through the package hdfs-native: without Java and without libhdfs."""
+"""HDFS as an Arrow file system, through the package hdfs-native, without Java and without libhdfs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ import pyarrow.fs as pafs
 from manager.remote import RetryingFileSystem, SeekableFile, root_and_path, with_retries
 from windowing.errors import ConfigError, EnvironmentMissing
 
-# hdfs-native's client of an HDFS: which NameNode it asks, and what its errors are in Python.
+# The client of hdfs-native, and its errors.
 
 
 _PORT = 8020
-"""Default port of a Hadoop NameNode, used if neither its address nor a configuration names a port."""
+"""Default port of a NameNode, if neither the address nor Hadoop's configuration has a port."""
 _CALLS = {
     "dfs.client.failover.max.attempts": "3",
     "dfs.client.failover.sleep.base.millis": "50",
     "dfs.client.failover.sleep.max.millis": "500",
 }
-"""Retries of hdfs-native itself when a NameNode does not answer: few, because it waits without heeding Ctrl-C, by
-default for minutes; ``with_retries`` does most of the waiting in its place."""
+"""Settings of hdfs-native for few and short retries. Its default is minutes, during which Ctrl-C has no effect;
+``with_retries`` retries instead."""
 _IN_RUST = re.compile(r'(\w+)\((?:"([\w.$]+)", )?"(.*)"\)', re.DOTALL)
-"""Form in which hdfs-native shows an error without a class in Python: its kind, perhaps Java's class, a text."""
+"""Pattern of the texts of hdfs-native's RuntimeErrors: a kind, sometimes a Java class, and a message."""
 _OWN_CLASSES = {
     "AccessControlException": PermissionError,
     "AuthorizationException": PermissionError,
@@ -40,12 +40,13 @@ _OWN_CLASSES = {
     "RetriableException": ConnectionError,
     "SafeModeException": ConnectionError,
 }
-"""Python's error classes by the last part of the name of Java's class. Connection errors may pass without help."""
+"""Python's error class by the name of the Java class, without its package. Connection errors may pass."""
 
 
 @lru_cache(maxsize=256)
 def client(root: str, process: int) -> Any:
-    """Returns a client of hdfs-native's; its connections and threads belong to one process."""
+    """Returns the hdfs-native client of a URI. ``process``: the id of this process, because a client cannot be used
+    after a fork."""
     try:
         import hdfs_native
     except ImportError as error:
@@ -73,7 +74,7 @@ def client(root: str, process: int) -> Any:
 
 
 def _connected(connect: Any, place: str) -> Any:
-    """Returns a client of the service that Hadoop's configuration calls so, or else of the NameNode on that host."""
+    """Returns a client of the HDFS service, or of the NameNode host, in the URI ``place``."""
     try:
         return connect(place, _CALLS)
     except RuntimeError as error:
@@ -85,8 +86,10 @@ def _connected(connect: Any, place: str) -> Any:
 
 @contextmanager
 def as_os_error(place: str) -> Iterator[None]:
-    """Raise hdfs-native's errors as the classes of OSError that a local file would raise, each with a text of one line.
-    An error of a connection is a ConnectionError, which may pass (``manager/remote.py``)."""
+    """Raise hdfs-native's errors as the subclass of OSError that a local file would raise, with one line of text.
+
+    Connection errors become ConnectionError, which may pass (``manager/remote.py``).
+    """
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError) as error:
@@ -107,36 +110,35 @@ def _class_of(error: Exception) -> type[OSError]:
 
 
 def _text(error: Exception) -> str:
-    """Returns the first line of an error; Java's stack trace follows."""
+    """Returns the first line of an error, without Java's stack trace."""
     match = _IN_RUST.fullmatch(str(error))
     text = str(error) if match is None else match[3].split("\\n", 1)[0].replace('\\"', '"')
     return text.strip().split("\n", 1)[0]
 
 
-# HDFS as a file system of Arrow's, through the package hdfs-native: without Java and without libhdfs (decision 84).
+# HDFS as an Arrow file system (decision 84).
 #
-# A rename in HDFS is atomic, and either replaces the file that is there or fails because of it. So a file is written
-# under a hidden name first, and ``create_file`` is a conditional write: the file is there whole or not at all,
-# whenever its writer dies.
+# A rename in HDFS is atomic, and either replaces an existing file or fails. A file is written under a hidden name and
+# then renamed, so it is complete or missing, whenever the writer dies; ``create_file`` is a conditional write.
 
 
 _SCHEMES = ("hdfs", "viewfs")
 _OF_SERVICE = 4
-"""Number of dots in the name of the setting that has the address of a NameNode of a service."""
+"""Number of dots in the name of the setting for the address of a NameNode of a service."""
 _PIECE = 1 << 23
-"""Bytes that are copied at once."""
+"""Maximum number of bytes that are copied at once."""
 
 
 def is_hdfs(uri: str | None) -> bool:
-    """True if the URI of a file system is one of HDFS."""
+    """True if the URI of a file system is a URI of HDFS."""
     return uri is not None and urlsplit(uri).scheme in _SCHEMES
 
 
 def cluster_name(authority: str) -> str:
-    """Returns one name for the HDFS at a host, however a path names it.
+    """Returns one name for an HDFS, whether a URI names its service or its NameNode.
 
-    A NameNode is named by its service, if it has one; "" is the default HDFS, and stays "" if Hadoop's configuration
-    names none.
+    This is the name of the service if Hadoop's configuration has one, else the host. ``authority`` "" is the default
+    HDFS of the configuration; without a default, "" is returned.
     """
     configured = _configured()
     default = urlsplit(configured.get("fs.defaultFS", ""))
@@ -154,7 +156,7 @@ def _host(authority: str) -> str:
 
 
 def _configured() -> Mapping[str, str]:
-    """Returns the settings of Hadoop, from where hdfs-native reads them."""
+    """Returns Hadoop's settings, from the files that hdfs-native reads."""
     home = os.environ.get("HADOOP_HOME", "")
     folder = os.environ.get("HADOOP_CONF_DIR") or (os.path.join(home, "etc", "hadoop") if home else "")
     changed: list[tuple[str, int]] = []
@@ -167,7 +169,7 @@ def _configured() -> Mapping[str, str]:
 
 @lru_cache(maxsize=8)
 def _settings_of(files: tuple[tuple[str, int], ...]) -> Mapping[str, str]:
-    """Reads the settings in these files, each with the time of its last change."""
+    """Returns the settings in these files. The time of each file's last change is a key of the cache only."""
     found: dict[str, str] = {}
     for path, _ in files:
         with suppress(OSError, ElementTree.ParseError):
@@ -182,19 +184,18 @@ def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
 
 
 def open_hdfs(root: str) -> pafs.FileSystem:
-    """Returns the file system of a URI without a path. Nothing is asked yet.
+    """Returns the file system of a URI without a path, without a request.
 
-    Raises EnvironmentMissing without hdfs-native, ConfigError if the URI does not say which NameNode to ask.
+    Raises EnvironmentMissing without hdfs-native, ConfigError if the URI has no NameNode.
     """
     return pafs.PyFileSystem(_Handler(root))
 
 
 def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
-    """Creates a whole file if there is none yet; False if there is one with other bytes.
+    """Create a file atomically if it does not exist; return False if it exists with other bytes.
 
-    ``draft``: a hidden name in the same folder, which nobody else uses. A writer that dies leaves only the draft. The
-    answer to a rename may be lost, so a file with the same bytes counts as created, and each writer writes bytes of its
-    own.
+    ``draft``: a unique hidden name in the same folder. A writer that dies leaves only the draft. An existing file with
+    the same bytes counts as created, because the answer to a rename may be lost; so the bytes must be unique.
     """
     handler, patient = _handler_and_filesystem(uri)
     with_retries(lambda: handler.write(draft, data))
@@ -213,7 +214,7 @@ def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
 
 
 def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
-    """Rename files; another process may be doing the same, and have renamed some already."""
+    """Rename files. Another process may rename the same files at the same time."""
     _, patient = _handler_and_filesystem(uri)
     for source, target in names:
         try:
@@ -224,7 +225,7 @@ def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
 
 
 def read_part(uri: str, path: str, start: int, length: int) -> bytes:
-    """Reads some bytes of a file, fewer at its end. FileNotFoundError if there is no such file."""
+    """Returns bytes of a file, fewer at its end. Raises FileNotFoundError."""
     handler, _ = _handler_and_filesystem(uri)
     return with_retries(lambda: handler.source(path).range(start, length))
 
@@ -289,12 +290,12 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         self.rename(src, dest, overwrite=True)
 
     def rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Rename a file or a folder, in one step. FileExistsError if there is one and it is not to be replaced."""
+        """Rename a file or folder atomically. Raises FileExistsError unless ``overwrite`` is set."""
         with self.asked():
             self._client.rename(source, target, overwrite)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file; an existing one is replaced."""
+        """Write a file, replacing an existing file."""
         target = _Target(self, path)
         target.write(data)
         target.close()
@@ -318,7 +319,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         raise NotImplementedError("windbolt appends to no file")
 
     def source(self, path: str) -> _Source:
-        """Returns the bytes of a file."""
+        """Returns a reader of the bytes of a file."""
         return _Source(self, path)
 
     def opened(self, path: str) -> Any:
@@ -334,7 +335,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         return reader
 
     def created(self, path: str) -> Any:
-        """Returns hdfs-native's writer of a new file, which replaces an existing one; creates the folders above it."""
+        """Returns hdfs-native's writer of a new file, which replaces an existing file. Missing folders are created."""
         with self.asked():
             import hdfs_native
 
@@ -365,7 +366,7 @@ def _file_info(status: Any) -> pafs.FileInfo:
 
 
 class _Source(SeekableFile):
-    """The bytes of a file. FileNotFoundError if there is none."""
+    """A seekable reader of a file. Raises FileNotFoundError."""
 
     def __init__(self, handler: _Handler, path: str) -> None:
         self._handler, self._reader = handler, handler.opened(path)
@@ -378,7 +379,7 @@ class _Source(SeekableFile):
         return found
 
     def range(self, start: int, length: int) -> bytes:
-        """Reads some bytes, fewer at the end of the file."""
+        """Returns bytes of the file, fewer at its end."""
         wanted = min(length, self._size - start)
         if wanted <= 0:
             return b""
@@ -387,8 +388,8 @@ class _Source(SeekableFile):
 
 
 class _Target(io.RawIOBase):
-    """A new file, complete once it is closed. After a failed write it is not completed: HDFS deletes or closes it when
-    its lease ends."""
+    """A writer of a new file, which is complete when the writer is closed. After a failed write the file stays open;
+    HDFS deletes or closes it when its lease ends."""
 
     def __init__(self, handler: _Handler, path: str) -> None:
         super().__init__()

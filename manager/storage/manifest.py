@@ -1,4 +1,4 @@
-"""The manifest: with the segments that it refers to, the complete state after a micro-batch."""
+"""The manifest, which with its segments is the complete state after a micro-batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manager.storage.segments import Ref
 from manager.storage.task_state import BoltTaskState, TaskState
 from manager.watermarks import WatermarkState
 
-# The keys of batches: how batches are named in files, to users, and in sentences.
+# The names of batches in files and in texts.
 
 
 def batch_key(batch: int, closing: bool) -> str:
@@ -22,23 +22,23 @@ def batch_key(batch: int, closing: bool) -> str:
 
 
 def serial_of(batch: int, closing: bool) -> int:
-    """Returns the number by which sinks know a batch: twice its own, plus one for a closing."""
+    """Returns the number of a batch for sinks: twice the batch number, plus one for a closing."""
     return 2 * batch + closing
 
 
 def batch_name(key: str) -> str:
-    """Returns a batch key as users write it: ``7``, or ``7-close`` for the closing after batch 7."""
+    """Returns the name of a batch for users: ``7``, or ``7-close`` for the closing after batch 7."""
     number, closing, _ = key.partition("-close")
     return f"{int(number)}{closing}"
 
 
 def batch_in_words(key: str) -> str:
-    """Returns a batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
+    """Returns the name of a batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
     return f"the closing after batch {batch_of(key)}" if key.endswith("-close") else f"batch {batch_of(key)}"
 
 
 def key_of(name: str) -> str | None:
-    """Returns the key of a batch that is written as ``batch_name`` writes it; None for any other text."""
+    """Returns the key of the batch with this ``batch_name``; None for any other text."""
     found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
     return None if found is None else batch_key(int(found[1]), found[2] is not None)
 
@@ -48,7 +48,7 @@ def batch_of(key: str) -> int:
     return int(key.removesuffix("-close"))
 
 
-# The manifest: with the segments that it refers to, the complete state after a micro-batch.
+# The manifest.
 
 
 @dataclass
@@ -59,20 +59,20 @@ class BoltState:
     tasks: list[TaskState]
     watermark: WatermarkState = field(default_factory=WatermarkState)
     frontier: int | None = None
-    """Frontier of the last evaluation of its windows, in microseconds; None before the first."""
+    """The frontier of the last evaluation of windows, in microseconds; None before the first."""
     anchor: int | None = None
-    """Time in microseconds from which aligned windows are counted, if that is the first clock of the run."""
+    """The first clock of the run in microseconds, if aligned windows are counted from it; else None."""
 
     @property
     def pending(self) -> list[int]:
-        """Per stream, the events that are in no window yet and may still be in one."""
+        """The number of events per stream that have been in no window and can still be in one."""
         streams = len(self.accounts.streams)
         rows = [task.pending(streams) for task in self.tasks]
         return [sum(column) for column in zip(*rows, strict=True)]
 
     @property
     def done(self) -> BoltTaskState:
-        """The sums over all its tasks so far: windows, rows and counters."""
+        """The sums over all tasks: windows, rows and counters."""
         return BoltTaskState().add_counts(*(task.bolt for task in self.tasks))
 
 
@@ -80,9 +80,9 @@ class SinkFiles(TypedDict):
     """The files of one batch for a sink."""
 
     folder: str
-    """Folder as the sink names it: a path or a URI."""
+    """The folder, as a path or a URI."""
     drafts: list[str]
-    """Hidden names of the files in that folder, in the order of the numbers that they get."""
+    """The hidden names of the files, in order of their final numbers."""
 
 
 @dataclass(kw_only=True)
@@ -91,17 +91,17 @@ class Manifest:
 
     batch: int = -1
     closing: bool = False
-    """True for the end of a run, after the batch: a closing tick, and no events."""
+    """True for the state after the closing, which is a tick without events after the last batch of a run."""
     clock: int | None = None
     query: str | None = None
-    """Id of the Spark query that runs on the checkpoint; None without Spark."""
+    """The id of the Spark query; None without Spark."""
     origin: str = ""
-    """Identifies this checkpoint, also after going back: the id in the plan of its first batch."""
+    """The id of the checkpoint: the run id in the plan of its first batch. Going back does not change it."""
     bolts: dict[str, BoltState] = field(default_factory=dict)
     spouts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per spout: rows read, unreadable rows, unreadable files."""
+    """For each spout: rows read, unreadable rows, unreadable files."""
     files: dict[str, SinkFiles] = field(default_factory=dict)
-    """Per file sink, the files of this batch, which get their names once it is committed."""
+    """For each file sink, the files of this batch, which get their final names after the commit."""
 
     def segments(self) -> set[str]:
         """Returns the names of all segments that are still needed."""
@@ -118,7 +118,7 @@ class Manifest:
                         yield flags
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
-        """Returns a manifest of the same state, whose segments have other names."""
+        """Returns the manifest with renamed segments. ``names``: the new names by the old."""
         bolts = {
             name: replace(bolt, tasks=[task.with_segments(names) for task in bolt.tasks])
             for name, bolt in self.bolts.items()
@@ -144,12 +144,12 @@ class Manifest:
 
     @staticmethod
     def from_json(text: str) -> Manifest:
-        """Reads a manifest from the text of ``to_json``."""
+        """Returns the manifest from the text of ``to_json``."""
         return Manifest.from_values(json.loads(text))
 
     @staticmethod
     def from_values(values: dict[str, Any]) -> Manifest:
-        """Reads a manifest from the values of ``to_values``."""
+        """Returns the manifest from the result of ``to_values``."""
         bolts = {name: _bolt_from_json(bolt) for name, bolt in values["bolts"].items()}
         return Manifest(
             batch=values["batch"],

@@ -1,7 +1,7 @@
-"""Object stores by their URIs: opened once per process, with conditional writes and with requests for many objects.
+"""Access to object stores: file systems, conditional writes, and requests for many objects.
 
-pyarrow reads and writes the bytes of objects, with retries (``with_retries``). It has no write that fails if the object
-exists, and makes several requests where one is enough. obstore does both, as it knows the stores' own protocols.
+pyarrow reads and writes objects, with retries (``with_retries``). It has no conditional write, and needs several
+requests for some operations; these are done with obstore.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from manager.storage.hdfs import is_hdfs, open_hdfs
 from windowing.errors import ConfigError, EnvironmentMissing
 
 _AT_ONCE = 16
-"""Requests that are under way at the same time."""
+"""Maximum number of simultaneous requests."""
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
-"""Prefixes of the environment variables that hold a store's address and its credentials."""
+"""Prefixes of the environment variables with the address of a store and its credentials."""
 _Process: TypeAlias = tuple[int, tuple[tuple[str, str], ...]]
-"""A process and its environment variables: a store is opened again if these have changed."""
+"""The id of a process and its environment variables. If one of these has changed, a store is opened again."""
 _RETRIES = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=60)}
 
 
 def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
-    """Returns the file system of a URI, named as ``place_name`` does and opened once per process; and the path inside
-    it. ``options``: True if the URI may have options (``root_and_path``).
+    """Returns the file system of a URI, and the path in it. A file system is opened once per process.
+
+    ``uri``: as returned by ``place_name``. ``options``: True if the URI may have options (``root_and_path``).
 
     Raises ConfigError for an unknown scheme, EnvironmentMissing if the package for HDFS is missing.
     """
@@ -52,10 +53,10 @@ def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
 
 
 def create_object(uri: str, path: str, data: bytes) -> bool:
-    """Creates an object if there is none yet, by the store's own conditional write; False if there is one.
+    """Create an object with a conditional write; return False if it exists with other bytes.
 
-    ``path`` is as pyarrow writes it, the bucket first. The answer to a write may be lost, and the write repeated. So an
-    object with the same bytes counts as created, and each writer writes bytes of its own.
+    ``path``: the bucket and the key, as for pyarrow. An existing object with the same bytes counts as created, because
+    the answer to a write may be lost and the write repeated; so the bytes must be unique.
     """
     store, key = _store_and_key(uri, path)
     from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -69,7 +70,7 @@ def create_object(uri: str, path: str, data: bytes) -> bool:
 
 
 def read_object(uri: str, path: str) -> bytes | None:
-    """Returns the content of an object; None if there is none."""
+    """Returns the content of an object; None if the object does not exist."""
     store, key = _store_and_key(uri, path)
     with _as_os_error():
         try:
@@ -79,7 +80,7 @@ def read_object(uri: str, path: str) -> bytes | None:
 
 
 def read_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Reads some bytes of an object, fewer at its end. FileNotFoundError if there is no such object."""
+    """Returns bytes of an object, fewer at its end. Raises FileNotFoundError."""
     store, key = _store_and_key(uri, path)
     with _as_os_error():
         return bytes(store.get_range(key, start=start, length=length))
@@ -97,14 +98,14 @@ def is_object(uri: str, path: str) -> bool:
 
 
 def write_object(uri: str, path: str, data: bytes) -> None:
-    """Write an object, in one request; it appears only when complete."""
+    """Write an object with one request; it appears when it is complete."""
     store, key = _store_and_key(uri, path)
     with _as_os_error():
         store.put(key, data, use_multipart=False)
 
 
 def delete_objects(uri: str, paths: Iterable[str]) -> None:
-    """Delete objects of one bucket, up to a thousand in a request; they may have been deleted already."""
+    """Delete objects of one bucket, up to a thousand with one request. Objects may already be deleted."""
     doomed = sorted(paths)
     if doomed:
         store, _ = _store_and_key(uri, doomed[0])
@@ -113,9 +114,9 @@ def delete_objects(uri: str, paths: Iterable[str]) -> None:
 
 
 def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
-    """Copies objects of one bucket, several at a time, and then deletes the originals.
+    """Copy objects of one bucket, several at a time, and then delete the originals. ``names``: (original, copy).
 
-    Another process may be doing the same, and have deleted some originals already: their copies exist then.
+    Another process may do the same at the same time. If an original is missing, its copy must exist.
     """
     if names:
         store, _ = _store_and_key(uri, names[0][0])
@@ -134,7 +135,7 @@ def rename_objects(uri: str, names: Sequence[tuple[str, str]]) -> None:
 
 
 def is_object_store(uri: str | None) -> bool:
-    """True if the URI of a file system is one of an object store: neither local (None) nor HDFS."""
+    """True if the URI of a file system is a URI of an object store: neither local (None) nor HDFS."""
     return uri is not None and not is_hdfs(uri) and urlsplit(uri).scheme != "file"
 
 
@@ -196,7 +197,7 @@ def _store(uri: str, bucket: str, process: _Process) -> Any:
 
 
 def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
-    """Returns obstore's options for the same store, and the same user, as pyarrow uses."""
+    """Returns the options with which obstore uses the same store, as the same user, as pyarrow."""
     at = urlsplit(uri)
     asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
     options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, process)[0].region}
@@ -214,7 +215,7 @@ def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
 
 
 def _shared_credentials() -> dict[str, str]:
-    """Returns the keys in ``~/.aws/credentials``, which pyarrow reads and obstore does not."""
+    """Returns the keys in ``~/.aws/credentials``, which pyarrow reads but obstore does not."""
     files = configparser.ConfigParser(interpolation=None)
     files.read(os.path.expanduser(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")))
     profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
@@ -229,7 +230,7 @@ def _shared_credentials() -> dict[str, str]:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Raise obstore's errors as an OSError, as pyarrow does."""
+    """Raise errors of obstore as OSError."""
     from obstore.exceptions import BaseError
 
     try:

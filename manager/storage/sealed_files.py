@@ -1,5 +1,4 @@
-"""Sealed files of a checkpoint, with format and checksum, and the log of claims and commits, which determines the
-owner."""
+"""Sealed files of a checkpoint, with format and checksum; and the log of claims, which determines the owner."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ from manager.storage.object_store import is_object_store
 from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 from windowing.timestamps import show
 
-# Small text files of a checkpoint, sealed: the first line has the format and a checksum of all that follows.
+# Sealed files: small text files whose first line has the format and a checksum of the text.
 
 
 FORMAT = 14
-"""The format of a checkpoint. Raise it with every change of the content of the files; other formats are refused."""
+"""The format of a checkpoint. Every change of the content of files needs a new format; other formats are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')
 
@@ -62,7 +61,7 @@ def _header(version: int, body: bytes) -> bytes:
 
 
 def _is_unsealed(data: bytes) -> bool:
-    """True if the content is a single JSON document. A sealed file never is, even if it is cut short."""
+    """True if the content is a single JSON document. A sealed file is never a JSON document, even if truncated."""
     try:
         return isinstance(json.loads(data), dict)
     except ValueError:
@@ -82,22 +81,24 @@ def _other_format(path: str, version: str) -> CheckpointError:
     )
 
 
-# A folder of sealed JSON documents, each written atomically and verified when it is read.
+# A folder of sealed JSON documents.
 
 
 _DRAFT = re.compile(r"\..+\.json\.[0-9a-f]{32}")
 
 
 class SealedFolder:
-    """Documents by name, such as ``plans/0000000012``; ``uri`` is the URI of the file system, None for the local
-    one."""
+    """Documents by name, such as ``plans/0000000012``; each is written atomically and verified when it is read.
+
+    ``uri``: the URI of the file system; None for the local file system.
+    """
 
     def __init__(self, root: str, filesystem: pafs.FileSystem, uri: str | None) -> None:
         self.root, self.filesystem, self.uri = root, filesystem, uri
 
     @property
     def place(self) -> str:
-        """The folder as users name it: with its scheme, unless it is on this machine."""
+        """The folder for texts: with its scheme, unless the folder is local."""
         at = urlsplit(self.uri or "")
         host = "" if not at.scheme or is_object_store(self.uri) else at.netloc
         return f"{at.scheme}://{host}{self.root}" if at.scheme else self.root
@@ -115,7 +116,7 @@ class SealedFolder:
         return files.path_exists(self.filesystem, path)
 
     def read(self, name: str) -> Any:
-        """Returns a document; None if there is none.
+        """Returns a document; None if the document does not exist.
 
         Raises DamagedCheckpoint for a damaged file, CheckpointError for another format, StorageError if the file cannot
         be read.
@@ -134,32 +135,32 @@ class SealedFolder:
         write_whole(self.filesystem, self.uri, path, data)
 
     def sync(self) -> None:
-        """Returns once all files that were written, moved or deleted here survive a power cut. Called at the end of a
-        command, because no later batch does it."""
+        """Make all changes of local files survive a power cut; called at the end of a command, because no later batch
+        makes them survive."""
         if self.uri is None:
             sync_folder(self.root)
 
     def create(self, name: str, values: Any) -> bool:
-        """Write a document if there is none yet, atomically; False if there is one.
+        """Write a document atomically if it does not exist. Returns False if it exists with other values.
 
-        The values have something of their own, such as a random id: a document that is there with the same values
-        counts as written by this call. For object stores and HDFS; on a local file system a lock keeps others off.
+        The values must be unique, by a random id for example: an existing document with the same values counts as
+        written by this call. For object stores and HDFS only, because a local checkpoint has a lock.
         """
         assert self.uri is not None, "on this machine a lock keeps others off"
         path, data = self.path(name), seal(json.dumps(values))
         return create_whole(self.uri, path, data)
 
     def delete(self, *names: str) -> None:
-        """Delete documents; elsewhere than on this machine they may have been deleted already."""
+        """Delete documents. Remote documents may already be deleted."""
         delete_all(self.filesystem, self.uri, [self.path(name) for name in names])
 
     def names(self, folder: str) -> list[str]:
-        """Returns the names of the documents in a subfolder, sorted: batches in order of time."""
+        """Returns the names of the documents in a subfolder, sorted."""
         found = [base.removesuffix(".json") for base in self.entries(folder) if base.endswith(".json")]
         return sorted(base for base in found if not base.startswith("."))
 
     def entries(self, folder: str) -> list[str]:
-        """Returns the names of all entries of a subfolder, hidden files included."""
+        """Returns the names of all entries of a subfolder, also of hidden files."""
         return [entry.base_name for entry in files.entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))]
 
     def _bytes(self, path: str) -> bytes | None:
@@ -169,20 +170,20 @@ class SealedFolder:
         return files.read_bytes(self.filesystem, path) if files.path_exists(self.filesystem, path) else None
 
     def sweep(self, folder: str) -> None:
-        """Delete the drafts left by processes that died while writing."""
+        """Delete the drafts of processes that died while writing."""
         for base in self.entries(folder):
             if _DRAFT.fullmatch(base):
                 delete_all(self.filesystem, self.uri, ["/".join(filter(None, [self.root, folder, base]))])
 
 
 def _draft_of(path: str) -> str:
-    """Returns a new hidden name for a file that will get this path."""
+    """Returns the path of a new hidden file in the same folder, to be renamed to ``path``."""
     folder, base = path.rsplit("/", 1)
     return f"{folder}/.{base}.{uuid.uuid4().hex}"
 
 
 def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: bytes) -> None:
-    """Write a file, on this machine or in HDFS, so that it is either complete or missing, also after a power cut."""
+    """Write a file atomically, on the local file system or in HDFS; a local file also survives a power cut."""
     draft = _draft_of(path)
     files.write_private(filesystem, draft, data)
     if uri is None:
@@ -193,9 +194,10 @@ def write_whole(filesystem: pafs.FileSystem, uri: str | None, path: str, data: b
 
 
 def create_whole(uri: str, path: str, data: bytes, draft_of: Callable[[str], str] = _draft_of) -> bool:
-    """Write a file if there is none yet, in an object store or HDFS; False if there is one with other bytes.
+    """Write a file atomically in an object store or HDFS if it does not exist. Returns False if it exists with other
+    bytes.
 
-    ``draft_of`` makes a hidden name in the same folder, which HDFS gives it first.
+    ``draft_of`` returns the path of the hidden file that HDFS writes first.
     """
     with as_storage_error(path, "written"):
         if is_hdfs(uri):
@@ -204,8 +206,7 @@ def create_whole(uri: str, path: str, data: bytes, draft_of: Callable[[str], str
 
 
 def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str], *, missing: bool = False) -> None:
-    """Delete files; on an object store together. Elsewhere than on this machine they may have been deleted already;
-    ``missing``: here too."""
+    """Delete files. Remote files may already be deleted; ``missing``: local files too."""
     if uri is not None and is_object_store(uri):
         doomed = sorted(paths)
         if doomed:
@@ -217,90 +218,91 @@ def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str
 
 
 def required(found: Any, path: str, why: str) -> Any:
-    """Returns the document that was found; raises DamagedCheckpoint with the reason ``why`` for None."""
+    """Returns the document ``found``; raises DamagedCheckpoint with the reason ``why`` for None."""
     if found is None:
         raise DamagedCheckpoint(f"{path} is gone", why=why)
     return found
 
 
-# The owner of a checkpoint without a lock: a sequence of claims and commits, each made by a conditional write.
+# The log of a checkpoint without a lock: a sequence of entries, each created by a conditional write.
 #
-# The documents ``turns/0000000001``, ``turns/0000000002`` and so on are one sequence. A run that opens the checkpoint
-# writes the next one, its claim; each commit is the next one, too. A document is only ever created where there is
-# none, so of two runs that want the same number one gets it. A claim takes the number that the run before it needs for
-# its next commit: that run finds a document of somebody else there, and stops (decision 67).
+# The entries are the documents ``turns/0000000001``, ``turns/0000000002`` and so on. A run that opens the checkpoint
+# writes the next entry, its claim; each commit is another entry. Only one of two runs can create an entry of the same
+# number. A claim takes the number that the former owner needs for its next commit; the former owner finds the claim
+# there, and stops (decision 67).
 #
-# Each holds what is committed, so the last one says what counts. Elsewhere there are copies of it, which somebody who
-# has lost the checkpoint may still write (decision 87).
+# Each entry holds the committed state, and the state in the last entry is valid. Other files hold copies of the state,
+# which may be out of date: a former owner can still write copies (decision 87).
 
 
 _FOLDER = "turns"
 _ATTEMPTS = 1000
-"""Number of lost claims after which a run gives up; each time another run has been faster and committed a batch."""
+"""Number of failed claims after which a run gives up. A claim fails if another run commits a batch at that moment."""
 
 LogEntry = dict[str, Any]
-"""A document of the sequence: the fields of ``Committed``; ``owner``, ``since``, ``run``, ``command``, ``epoch`` of its
-writer; and an ``id`` that no other document has."""
+"""An entry of the log: the fields of ``Committed``; ``owner``, ``since``, ``run``, ``command`` and ``epoch`` of the
+writer; and a unique ``id``."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """State that has been committed, as of one entry of the log."""
+    """The committed state in an entry of the log."""
 
     batch: str | None = None
-    """The key of the batch committed last; None before the first one."""
+    """The key of the batch committed last; None before the first commit."""
     manifest: Any = None
-    """Manifest of that batch; None if only ``manifests/`` has it, as in a checkpoint that was copied without its
-    ``turns``."""
+    """The manifest of ``batch``; None if only ``manifests/`` has it, as in a checkpoint that was copied without
+    ``turns/``."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Per name, the present notes that were replaced together with the state."""
+    """The notes that belong to the state, by name."""
     first: str | None = None
-    """The key of the first batch that can be gone back to; None for any that is kept."""
+    """The key of the first batch to which a run can go back; None for all kept batches."""
 
     @staticmethod
     def from_entry(entry: LogEntry) -> Committed:
-        """Returns the committed state in a document."""
+        """Returns the committed state in an entry."""
         return Committed(**{each.name: entry[each.name] for each in fields(Committed) if each.name in entry})
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Owner of a checkpoint, described for the run that loses it."""
+    """Owner of a checkpoint, as described to the run that loses the checkpoint."""
 
     name: str
     """Name of the owner, such as ``process 4711 on host``."""
     since: int
     """Time of the claim, in microseconds."""
     run: str = ""
-    """The id of the run, which stays the same if the run restarts itself."""
+    """The id of the run, which does not change if the run restarts itself."""
     command: str = ""
-    """The command that claims it, which ends when it has changed the checkpoint; empty for a run."""
+    """The command that claims the checkpoint; empty for a run."""
 
 
 class FencedLog:
-    """The sequence of claims and commits of one checkpoint, as one run sees and extends it."""
+    """The log of one checkpoint, as used by one run."""
 
     def __init__(self, files: SealedFolder) -> None:
         self._files = files
         self.epoch = 0
-        """The number of this run's claim; 0 before it."""
+        """The number of this run's claim; 0 before the claim."""
         self._last = 0
-        """The number of the last document that this run has written."""
+        """The number of the last entry that this run has written."""
         self._owner: Owner | None = None
 
     def claim(self, owner: Owner, settle: Callable[[Committed | None], Committed], *, again: bool = False) -> Committed:
-        """Take the checkpoint over: from now on no run that claimed it before can commit.
+        """Claim the checkpoint; its former owners can then no longer commit. Returns the state committed with the
+        claim.
 
-        ``again``: this run claimed it before. TakenOver is raised if another run has claimed it since.
+        ``settle`` takes the committed state, makes sure that all copies of the state exist, and returns the state to
+        commit with the claim. It may be called several times.
 
-        ``settle`` is called with the committed state, perhaps several times. It makes sure that all copies of the state
-        exist, and returns the state to commit with the claim. That state is returned.
+        ``again``: this run has claimed the checkpoint before. TakenOver is raised if another run has claimed it since.
         """
         for _ in range(_ATTEMPTS):
             number = max(_numbers(self._files), default=0)
             before = self._files.read(_name(number)) if number else None
             if number and before is None:
-                continue  # its owner has moved on, and deleted it
+                continue  # the owner has committed again, and deleted this entry
             if again and before is not None and before["run"] != owner.run:
                 raise self._lost()
             committed = settle(None if before is None else Committed.from_entry(before))
@@ -312,7 +314,7 @@ class FencedLog:
                 return committed
             if later["epoch"] > number + 1:
                 raise self._lost()
-            # the run before had used that number, moved on and deleted it: the document there now means nothing
+            # the former owner had used this number, committed again and deleted the entry: this claim is not valid
         raise CheckpointError(
             f"checkpoint {self._files.place.removesuffix('/windbolt')} cannot be claimed",
             why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",
@@ -320,36 +322,37 @@ class FencedLog:
         )
 
     def commit(self, committed: Committed) -> None:
-        """Make this the state of the checkpoint. Raises TakenOver if another run has the checkpoint now; the new owner
-        then decides whether this is committed."""
+        """Make this the state of the checkpoint. Raises TakenOver if another run has claimed the checkpoint; whether
+        the commit is valid then depends on that run."""
         assert self._owner is not None, "claim() comes before the first commit"
         if not self._create(self._last + 1, _new_entry(self._owner, self.epoch, committed)):
             raise self._lost()
         self.check()
 
     def check(self) -> None:
-        """Raise TakenOver if somebody else has claimed the checkpoint since this run did."""
+        """Raise TakenOver if another run has claimed the checkpoint since this run's last entry."""
         if max(_numbers(self._files), default=0) > self._last:
             raise self._lost()
 
     def clean(self) -> None:
-        """Delete the documents before this run's last one. A run that lost the checkpoint may then create a document
-        whose number was used before; it finds the later ones, and knows by them that it has lost."""
+        """Delete the entries before this run's last entry.
+
+        A former owner may then create an entry with a deleted number, but finds the later entries and stops.
+        """
         self._files.delete(*(_name(number) for number in _numbers(self._files) if number < self._last))
 
     def _create(self, number: int, entry: LogEntry) -> bool:
-        """Write a document if there is none; False if there is one. Where there are later ones the number had been
-        used, or somebody else has taken over at once."""
+        """Write an entry; return False if the number is taken. If there are later entries, the entry is not valid."""
         if not self._files.create(_name(number), {**entry, "id": uuid.uuid4().hex}):
             return False
         self._last = number
         return True
 
     def _last_entry_after(self, number: int) -> LogEntry | None:
-        """Returns the last document, if it is a later one."""
+        """Returns the last entry if it is after this number, else None."""
         while (last := max(_numbers(self._files), default=0)) > number:
             found: LogEntry | None = self._files.read(_name(last))
-            if found is not None:  # else its owner has moved on, and deleted it
+            if found is not None:  # else the owner has committed again, and deleted this entry
                 return found
         return None
 
@@ -369,12 +372,12 @@ class FencedLog:
 
 
 def last_entry(files: SealedFolder) -> LogEntry | None:
-    """Returns the last document; None if there is none. Nothing is claimed: a run may be in progress."""
+    """Returns the last entry, without a claim; None for an empty log."""
     while True:
         number = max(_numbers(files), default=0)
         found: LogEntry | None = files.read(_name(number)) if number else None
         if found is not None or not number:
-            return found  # else its owner has moved on, and deleted it
+            return found  # else the owner has committed again, and deleted this entry
 
 
 def _numbers(files: SealedFolder) -> list[int]:

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# CRC-32, by the fastest library that is installed; all give the same result (decision 30).
+# CRC-32, from the fastest installed library; all libraries give the same result (decision 30).
 
 
 Checksum = Callable[[pa.Buffer | bytes, int], int]
-"""Function of some bytes and of the checksum of the bytes before them (0 if there is none)."""
+"""Function of bytes and of the checksum of the bytes before (0 for none); returns the checksum of all."""
 
 
 def _fastest() -> Checksum:
@@ -48,24 +48,24 @@ def _fastest() -> Checksum:
 crc32 = _fastest()
 
 
-# Sections of segments in stores and in HDFS: read in pieces of a quarter of a megabyte, which a process keeps a while.
+# Sections of segments in object stores and HDFS: read in pieces of a quarter of a megabyte, which are cached.
 #
-# A request takes as long for a hundred kilobytes as for one. The sections of a segment lie one behind the other, a
-# task after the task before it, and a process fires many tasks: where segments are small it reads each once, and not
-# once for each task. Segments never change, so that what is kept is never out of date.
+# A request for a hundred kilobytes takes as long as a request for one. A segment has the sections of many tasks, which
+# one process often reads in turn: with the cache, a small segment is read once. Segments never change, so the cache is
+# always up to date.
 
 
 PIECE = 1 << 18
-"""Bytes that are read at once: a request takes as long for them as for one."""
+"""Size of a piece in bytes."""
 _KEPT = 1 << 28
-"""Bytes that a process keeps, at most."""
+"""Maximum size of the cache in bytes."""
 
 AT_ONCE = 16
-"""Requests that are under way at the same time."""
+"""Maximum number of simultaneous requests."""
 
 
 class _CachedPieces:
-    """Pieces of objects by (URI, path, number), the most recently used one last."""
+    """A cache of pieces of objects by (URI, path, number), the most recently used piece last."""
 
     def __init__(self) -> None:
         self._pieces: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
@@ -88,9 +88,9 @@ class _CachedPieces:
         return found
 
     def fetch(self, uri: str, wanted: Iterable[tuple[str, int]]) -> None:
-        """Reads the pieces, by (path, number), that are not cached yet, several at a time; at most half of the cache.
+        """Read the pieces, given as (path, number), that are not cached yet, several at a time.
 
-        Pieces that cannot be read are left out.
+        At most half of the cache is filled. Pieces that cannot be read are left out.
         """
         with self._lock:
             missing = [each for each in dict.fromkeys(wanted) if (uri, *each) not in self._pieces]
@@ -105,7 +105,7 @@ class _CachedPieces:
             list(threads.map(read, missing[: _KEPT // PIECE // 2]))
 
     def forget(self) -> None:
-        """Empties the cache."""
+        """Empty the cache."""
         with self._lock:
             self._pieces.clear()
             self._size = 0
@@ -115,13 +115,13 @@ _READ = _CachedPieces()
 
 
 def forget() -> None:
-    """Empties the cache of pieces, to measure which requests a new process would make."""
+    """Empty the cache of pieces, to measure the requests of a new process."""
     _READ.forget()
 
 
 def prefetch_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
-    """Fetch sections that are about to be read, by (path, offset, length), several at a time; large ones are read when
-    they are asked for."""
+    """Fetch small sections into the cache before they are read, several at a time. ``sections``: (path, offset,
+    length)."""
     _READ.fetch(
         uri,
         ((path, number) for path, offset, length in sections if length < PIECE for number in _numbers(offset, length)),
@@ -129,15 +129,16 @@ def prefetch_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> Non
 
 
 def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Reads some bytes of an object or a file, in one request; fewer at its end. FileNotFoundError if there is none."""
+    """Returns bytes of an object or file, read with one request; fewer at its end. Raises FileNotFoundError if it does
+    not exist."""
     if hdfs.is_hdfs(uri):
         return hdfs.read_part(uri, path, start, length)
     return object_store.read_range(uri, path, start, length)
 
 
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
-    """Reads some bytes of an object or a file; fewer if it is too short. Raises FileNotFoundError if it does not
-    exist."""
+    """Returns bytes of an object or file, from the cache if the section is small; fewer at its end. Raises
+    FileNotFoundError if it does not exist."""
     if length >= PIECE:
         return fetch_range(uri, path, offset, length)
     numbers = _numbers(offset, length)
@@ -147,67 +148,66 @@ def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
 
 
 def _numbers(offset: int, length: int) -> range:
-    """Returns the pieces of an object in which a section lies."""
+    """Returns the numbers of the pieces in which a section lies."""
     return range(offset // PIECE, (offset + length - 1) // PIECE + 1)
 
 
-# Segments as files, on any file system that pyarrow supports; each section is verified before it is read.
+# Segments as files on any file system that pyarrow supports.
 
 
 _ALIGNMENT = 64
 _EPOCH = re.compile(r"(?:^|[-/])(\d{10})-[0-9a-f]{32}\.\w+$")
 _LARGE = 1 << 20
-"""Size in bytes of a table from which its section is written piece by piece."""
+"""Least size in bytes of a table that is written piece by piece."""
 _CHECKED: OrderedDict[tuple[object, ...], None] = OrderedDict()
-"""Sections of local files that this process has verified, the most recent one last."""
+"""Sections of local files that this process has verified, the most recently used section last."""
 _MOST_CHECKED = 1 << 12
-"""Most sections that are remembered as verified. Sections of batches long ago are seldom read, and are verified
-again."""
+"""Maximum length of ``_CHECKED``; a section that has been dropped from it is verified again."""
 
 
 def epoch_prefix(epoch: int) -> str:
-    """Returns the first part of the names of an owner's files; empty if a lock excludes other owners."""
+    """Returns the first part of the names of an owner's files; empty for epoch 0."""
     return f"{epoch:010d}-" if epoch else ""
 
 
 def epoch_of(name: str) -> int:
-    """Returns the epoch in the name of a segment, or of the draft of a sink's file; 0 for none."""
+    """Returns the epoch in the name of a segment or of the draft of a sink's file; 0 if the name has none."""
     found = _EPOCH.search(name)
     return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True)
 class FileSegments:
-    """Segments as files under a folder of any file system that pyarrow supports; small and picklable."""
+    """Stores segments as files in a folder of a file system that pyarrow supports; picklable."""
 
     root: str
     uri: str | None = None
-    """The file system, as a URI; None for the local one."""
+    """URI of the file system; None for the local file system."""
     epoch: int = 0
-    """The number of the owner's claim (decision 67), which is part of the names; 0 where a lock keeps others off."""
+    """The number of the owner's claim (decision 67), which is part of the names; 0 if a lock excludes other owners."""
 
     @property
     def filesystem(self) -> pafs.FileSystem:
-        """The file system the segments lie on."""
+        """The file system of the segments."""
         return pafs.LocalFileSystem() if self.uri is None else open_uri(self.uri)[0]
 
     def writer(self, folder: str) -> FileWriter:
-        """Returns a writer of a new segment in a folder; its name belongs to this attempt alone."""
+        """Returns a writer of a new segment, with a unique name, in a folder."""
         return FileWriter(self, f"{folder}/{epoch_prefix(self.epoch)}{uuid.uuid4().hex}.arrow")
 
     def prefetch(self, refs: Iterable[Ref]) -> None:
-        """Called before several sections are read: those of a remote store are fetched several at a time.
+        """Fetch sections of a remote store before they are read, several at a time.
 
-        A section that cannot be fetched raises its error when it is read.
+        If a section cannot be fetched, the error is raised when the section is read.
         """
         if self.uri is not None:
             prefetch_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
-        """Returns the rows of a reference that are still needed; mapped into memory if the file is local.
+        """Returns the rows of a section from the first that may be needed; memory-mapped if the file is local.
 
-        Raises DamagedCheckpoint if the checksum differs, StorageError if the file cannot be read. A section of a local
-        file is verified once per process, and again if the file changes: overlapping windows read it many times.
+        Raises DamagedCheckpoint if the checksum differs, StorageError if the file cannot be read. A process verifies a
+        section of a local file once, and again if the file changes, because overlapping windows read a section often.
         """
         buffer, section = self._bytes(ref)
         if section is None or section not in _CHECKED:
@@ -238,7 +238,7 @@ class FileSegments:
         return self.uri is not None
 
     def span(self, segment: str, start: int, length: int) -> bytes:
-        """Reads some bytes of a segment at once, without a cache; fewer at its end. Their checksum is not verified."""
+        """Returns bytes of a segment, not cached and not verified; fewer at its end."""
         path = f"{self.root}/{segment}"
         with _reading(path):
             if self.uri is not None:
@@ -248,7 +248,7 @@ class FileSegments:
                 return file.read(length)
 
     def verify(self, ref: Ref, buffer: pa.Buffer | memoryview) -> None:
-        """Raises DamagedCheckpoint if these are not the bytes of the section."""
+        """Raise DamagedCheckpoint if these are not the bytes of the section."""
         if len(buffer) == ref.length and crc32(buffer, 0) == ref.checksum:
             return
         section = f"the {ref.length:,} bytes from {ref.offset:,} on, {ref.rows:,} rows"
@@ -261,8 +261,8 @@ class FileSegments:
             return self._section(path, ref)
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
-        """Returns the bytes of a section, too few if the file is cut short; and its key in ``_CHECKED``, None for
-        none."""
+        """Returns the bytes of a section, fewer if the file is truncated; and the key of the section in ``_CHECKED``,
+        None for a remote or truncated file."""
         if self.uri is not None:
             return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
         found = os.stat(path)
@@ -283,7 +283,7 @@ def _reading(path: str) -> Iterator[None]:
 
 
 class FileWriter:
-    """Creates its file with the first section, so that a task without output leaves no file."""
+    """Writes a segment. The file is created with the first section, so a task without output leaves no file."""
 
     def __init__(self, store: FileSegments, name: str) -> None:
         self.store, self.name = store, name
@@ -307,7 +307,7 @@ class FileWriter:
         return Ref(self.name, offset, len(buffer), table.num_rows, checksum=crc32(buffer, 0))
 
     def begin_section(self) -> int:
-        """Create the file if there is none yet; returns the offset at which the next section begins."""
+        """Create the file if it does not exist; return the offset of the next section."""
         if self._file is None:
             self._begun = True
             self._file = private_stream(self.store.filesystem, self._path)
@@ -316,7 +316,7 @@ class FileWriter:
             return int(self._file.tell())
 
     def append(self, data: pa.Buffer | bytes | memoryview) -> None:
-        """Write a part of the section that was begun last."""
+        """Write bytes of the section that was begun last."""
         assert self._file is not None
         with self._touching():
             self._file.write(data)
@@ -333,7 +333,7 @@ class FileWriter:
             except StorageError:
                 self._remove()
                 raise
-        elif isinstance(error, Exception):  # a process that ends leaves it to the next run
+        elif isinstance(error, Exception):  # if the process is ending, the next run deletes the file
             self._remove()
 
     def _close(self) -> None:
@@ -342,7 +342,7 @@ class FileWriter:
                 self._file.close()
 
     def _remove(self) -> None:
-        """Deletes the file. A failure is not raised: it would hide the first error."""
+        """Delete the file. A failure is not raised, because it would hide the first error."""
         with suppress(StorageError):
             self._close()
         if self._begun:
@@ -358,7 +358,7 @@ class FileWriter:
 
 
 class _Pieces:
-    """A section as a file that Arrow writes to, piece by piece."""
+    """The file object to which Arrow writes a section piece by piece."""
 
     closed = False
 
@@ -374,18 +374,18 @@ class _Pieces:
         return len(data)
 
     def flush(self) -> None:
-        """Does nothing: the file is closed with its last section."""
+        """Does nothing: the segment is closed after its last section."""
 
     def close(self) -> None:
         """Does nothing: the file is closed with its last section."""
 
 
-# Segments in the memory of a process, lost when it ends.
+# Segments in the memory of a process.
 
 
 @dataclass
 class MemorySegments:
-    """Segments in the memory of this process, for the local runner and tests."""
+    """Stores segments in the memory of this process, for the local runner and tests."""
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
 
@@ -394,10 +394,10 @@ class MemorySegments:
         return _MemoryWriter(self, f"{folder}/{uuid.uuid4().hex}")
 
     def prefetch(self, refs: Iterable[Ref]) -> None:
-        """Does nothing: all files are local."""
+        """Does nothing: all segments are in memory."""
 
     def read(self, ref: Ref) -> pa.Table:
-        """Returns the rows of a reference that are still needed."""
+        """Returns the rows of a section from the first that may be needed."""
         return self.tables[ref.segment][ref.offset].slice(ref.start)
 
 
@@ -420,27 +420,25 @@ class _MemoryWriter:
             self.store.tables.pop(self.name, None)
 
 
-# Copies sections of many segments into one segment, in the order in which they are asked for.
-#
-# Whoever needs some sections of each of many objects makes a request to each of them. If those that are needed
-# together lie together, in few objects, it makes few.
+# Gathering: copies sections of many segments into one segment. Sections that are needed together then lie together,
+# and reading them takes fewer requests.
 
 
 @dataclass(frozen=True)
 class GatherItem:
-    """The sections of some segments, in their new order."""
+    """The sections to copy, in their new order."""
 
     names: Sequence[str]
-    """The segments, each once; of each at least one section."""
+    """The names of the segments, each once."""
     segments: NDArray[np.int64]
-    """Per section, the place of its segment among the names."""
+    """The index in ``names`` of the segment of each section."""
     extents: NDArray[np.int64]
     """Array of shape (sections, 4): offset, length, number of rows and checksum of each section."""
 
 
 @dataclass(frozen=True)
 class GatherOutcome:
-    """The segment to which sections have been copied."""
+    """The segment with the copied sections."""
 
     name: str
     offsets: NDArray[np.int64]
@@ -448,8 +446,7 @@ class GatherOutcome:
 
 
 def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> GatherOutcome:
-    """Copies sections into a new segment in the folder, and verifies each. Adjacent sections are read with one request,
-    several requests at a time.
+    """Copy sections into a new segment in the folder, and verify each section.
 
     Raises DamagedCheckpoint if bytes have changed, StorageError if they cannot be read or written.
     """
@@ -468,9 +465,9 @@ def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> Gat
 
 
 def _runs(wanted: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """Groups neighbouring sections into runs that are read at once; gaps within a run have at most ``PIECE`` bytes.
+    """Group sections of one segment into runs, each read with one request; gaps in a run have at most ``PIECE`` bytes.
 
-    Returns the segment, the first byte and the number of bytes of each run; and the index of the run of each section.
+    Returns (index of the segment, first byte, number of bytes) of each run; and the index of the run of each section.
     """
     starts, ends = wanted.extents[:, 0], wanted.extents[:, 0] + wanted.extents[:, 1]
     order = np.lexsort((starts, wanted.segments))
@@ -486,7 +483,7 @@ def _runs(wanted: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
 
 
 def _read(store: FileSegments, names: Sequence[str], runs: Sequence[tuple[int, int, int]]) -> list[pa.Buffer]:
-    """Returns the bytes of each run."""
+    """Returns the bytes of each run, which are read several runs at a time."""
 
     def read(run: tuple[int, int, int]) -> pa.Buffer:
         segment, start, length = run

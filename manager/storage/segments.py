@@ -1,4 +1,4 @@
-"""Segments: immutable files of Arrow streams, one stream per bolt task; they are state, log and exchange in one."""
+"""Segments, which are immutable files of Arrow streams, and references to their sections."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# References to sections of segments: where rows of a task lie, how many are needed, and the range of their times.
+# References to sections of segments.
 
 
 class Flags(NamedTuple):
-    """The place of the flags of rows: a section of its own."""
+    """Reference to the section with the flags of rows."""
 
     segment: str
     offset: int
@@ -34,7 +34,7 @@ class Flags(NamedTuple):
 
 @dataclass(frozen=True)
 class Ref:
-    """The place of some rows of one task, and facts about them that are known without opening the file."""
+    """Reference to a section with rows of one task, with facts about the rows that need no reading."""
 
     segment: str
     offset: int
@@ -42,24 +42,24 @@ class Ref:
     rows: int
     _: KW_ONLY
     start: int = 0
-    """Rows before this one are not needed any more."""
+    """Index of the first row that may still be needed."""
     earliest_live: int | None = None
     """A lower bound on the times of the live rows, in microseconds; None if no row is live."""
     latest_live: int | None = None
-    """The greatest time of the live rows, likewise."""
+    """The greatest time of the live rows, in microseconds; None if no row is live."""
     by_stream: tuple[int, ...] = ()
-    """Per input stream, the number of events still needed."""
+    """For each input stream, the number of events still needed."""
     level: int = 0
-    """Compactions so far; from 1024 on the rows are settled and in final order."""
+    """Number of compactions so far; from 1024 the rows are settled and in final order."""
     flags: Flags | None = None
-    """The place of the rows' flags (``manager.keyed.retained_events``); None if all rows from ``start`` on are
+    """Reference to the flags of the rows (``manager.keyed.retained_events``); None if all rows from ``start`` are
     needed."""
     checksum: int = 0
-    """The CRC-32 of the section; 0 for one in memory."""
+    """The CRC-32 of the section; 0 for a section in memory."""
 
     @property
     def needed(self) -> int:
-        """Number of rows still needed: live ones, and those that have yet to be reported as expired."""
+        """Number of rows still needed: live rows, and rows that are not yet reported as expired."""
         return self.rows - self.start if self.flags is None else self.flags.needed
 
     def has_live_up_to(self, time: int) -> bool:
@@ -67,11 +67,11 @@ class Ref:
         return self.earliest_live is not None and self.earliest_live <= time
 
     def needed_up_to(self, time: int) -> int:
-        """Returns the number of rows still needed if a live row may be at this time or before it; else 0."""
+        """Returns ``needed`` if a live row may be at or before this time (microseconds); else 0."""
         return self.needed if self.has_live_up_to(time) else 0
 
     def segment_names(self) -> tuple[str, ...]:
-        """Returns the name of its segment, and of the segment with its flags."""
+        """Returns the name of the segment, and the name of the segment with the flags."""
         return (self.segment,) if self.flags is None else (self.segment, self.flags.segment)
 
     def has_live_after(self, time: int) -> bool:
@@ -88,7 +88,7 @@ class Ref:
 
     @staticmethod
     def from_json(values: list[Any]) -> Ref:
-        """Makes a reference from the list of ``to_json``."""
+        """Returns the reference from the list of ``to_json``."""
         segment, offset, length, rows, start, earliest, latest, by_stream, level, flags, checksum = values
         return Ref(
             segment,
@@ -105,20 +105,20 @@ class Ref:
         )
 
     def named(self, names: Mapping[str, str]) -> Ref:
-        """Returns the reference to the same rows in segments of other names."""
+        """Returns the reference with renamed segments. ``names``: the new names by the old."""
         flags = self.flags and self.flags._replace(segment=names[self.flags.segment])
         return replace(self, segment=names[self.segment], flags=flags)
 
     def to_flags(self) -> Ref | None:
-        """Returns the place of its flags; None if it has none."""
+        """Returns a reference to the flags of the rows; None without flags."""
         if self.flags is None:
             return None
         segment, offset, length, checksum, _ = self.flags
         return Ref(segment, offset, length, self.rows, checksum=checksum)
 
     def without(self, rows: int, events: Events, streams: int) -> Ref:
-        """Returns the reference without its first needed rows; ``events`` are these needed rows, or the first of
-        all."""
+        """Returns the reference without the first ``rows`` needed rows. ``events``: the needed rows, at least the first
+        ``rows``."""
         left = events.slice(rows, len(events))
         dropped = events.slice(0, rows).by_stream(streams)
         return replace(
@@ -129,21 +129,21 @@ class Ref:
         )
 
 
-# Segments: immutable files of Arrow streams, one stream per bolt task; they are state, log and exchange in one.
+# Segments: immutable files for state, log and exchange.
 #
-# A segment is a sequence of Arrow IPC streams, each beginning at a multiple of 64 bytes. The position, length and
-# checksum of each are not in the file but in the references to it, which the manifest holds.
+# A segment is a sequence of sections. A section is an Arrow IPC stream that begins at a multiple of 64 bytes. Its
+# position, length and checksum are not in the file but in the references, which the manifest holds.
 
 
 class SegmentWriter(Protocol):
-    """Writes one segment; the sections in the order in which they are added."""
+    """Writes one segment, section by section."""
 
     def add(self, table: pa.Table) -> Ref: ...
 
 
 class SegmentDraft(SegmentWriter, Protocol):
-    """A segment being written: ``with store.writer(folder) as writer:``. It is deleted if
-    the block raises an error."""
+    """A segment being written: ``with store.writer(folder) as writer:``. If the block raises an error, the segment is
+    deleted."""
 
     def __enter__(self) -> SegmentWriter: ...
     def __exit__(
@@ -152,7 +152,7 @@ class SegmentDraft(SegmentWriter, Protocol):
 
 
 class SegmentStore(Protocol):
-    """A place where segments are kept."""
+    """Stores segments."""
 
     def writer(self, folder: str) -> SegmentDraft: ...
     def prefetch(self, refs: Iterable[Ref]) -> None: ...
@@ -163,12 +163,12 @@ class SegmentStore(Protocol):
 
 
 _MANY = 16
-"""Number of references from which columns are smaller and faster than single objects."""
+"""Least number of references for which columns are smaller and faster than single objects."""
 
 
 class Refs(Sequence[Ref]):
-    """References in order. References of one batch are kept as columns, although iteration yields single ones: the
-    driver asks all tasks for totals, which come from the columns."""
+    """References in order. Many references are stored as columns, from which totals are computed quickly; iteration
+    yields single references."""
 
     __slots__ = ("_parts",)
     __hash__ = None  # type: ignore[assignment]
@@ -178,7 +178,7 @@ class Refs(Sequence[Ref]):
 
     @staticmethod
     def packed(refs: Iterable[Ref]) -> Refs:
-        """Returns references in the form for many: the ones without flags together, as columns."""
+        """Returns references, with long runs of references without flags stored as columns."""
         found = Refs()
         for loose, run in groupby(refs, lambda ref: ref.flags is not None):
             some = list(run)
@@ -212,11 +212,11 @@ class Refs(Sequence[Ref]):
         self._parts.append(ref)
 
     def extend(self, columns: RefColumns) -> None:
-        """Add references at the end."""
+        """Add the references of columns at the end."""
         self._parts.append(columns)
 
     def between(self, start: int, stop: int) -> Refs:
-        """Returns the references from one place up to another, which is not included."""
+        """Returns the references from index ``start`` up to ``stop``."""
         found, at = Refs(), 0
         for part in self._parts:
             count = 1 if isinstance(part, Ref) else len(part)
@@ -227,7 +227,7 @@ class Refs(Sequence[Ref]):
         return found
 
     def join(self, start: int, stop: int, ref: Ref) -> None:
-        """Replaces the references from ``start`` up to ``stop`` by one."""
+        """Replace the references from index ``start`` up to ``stop`` by one reference."""
         before, after = self.between(0, start), self.between(stop, len(self))
         self._parts = [*before._parts, ref, *after._parts]
 
@@ -237,12 +237,12 @@ class Refs(Sequence[Ref]):
         return sum(part.needed for part in self._parts)
 
     def needed_up_to(self, time: int) -> int:
-        """Returns the number of needed rows in references that may have a live row at this time (microseconds) or
-        before it."""
+        """Returns the number of needed rows of the references that may have a live row at or before this time
+        (microseconds)."""
         return sum(part.needed_up_to(time) for part in self._parts)
 
     def by_stream(self, streams: int) -> list[int]:
-        """Per input, of which there are ``streams``, the number of rows still needed."""
+        """Returns the number of rows still needed for each of the ``streams`` inputs."""
         counts = [part.by_stream for part in self._parts]
         return [sum(of_part[code] for of_part in counts) for code in range(streams)]
 
@@ -254,17 +254,17 @@ class Refs(Sequence[Ref]):
 
     @property
     def latest_live(self) -> int | None:
-        """The greatest time of the live rows, likewise."""
+        """The greatest time of the live rows, in microseconds; None if no row is live."""
         found = (part.latest_live for part in self._parts)
         return max((time for time in found if time is not None), default=None)
 
     def segment_names(self) -> set[str]:
-        """Returns the names of the segments that hold the rows, and of those that hold their flags."""
+        """Returns the names of the segments with the rows and with the flags."""
         return set(chain.from_iterable(part.segment_names() for part in self._parts))
 
     def run_of_one_level(self, least: int) -> range | None:
-        """Returns the first run of at least ``least`` adjacent references that were compacted equally often; None if
-        there is none."""
+        """Returns the first run of at least ``least`` adjacent references with equal levels; None without such a
+        run."""
         if len(self) < least:
             return None
         levels = np.concatenate([[part.level] if isinstance(part, Ref) else part.levels for part in self._parts])
@@ -272,8 +272,7 @@ class Refs(Sequence[Ref]):
         return next((range(start, stop) for start, stop in pairwise(edges) if stop - start >= least), None)
 
 
-# References to sections as columns: where a batch has tasks by the hundred and pieces of input by the hundred, there
-# is one for each pair.
+# References as columns. A batch with hundreds of tasks and hundreds of pieces of input has a reference for each pair.
 
 
 _FIELDS = ("offset", "length", "rows", "start", "earliest_live", "latest_live", "level", "checksum")
@@ -282,22 +281,21 @@ _AT = {name: column for column, name in enumerate(_FIELDS)}
 
 @dataclass(frozen=True)
 class RefColumns:
-    """References without flags, in order, as a ``Refs`` keeps them. Questions about all of them create no object for
-    each.
+    """References without flags, in order. Totals are computed without an object per reference.
 
     The times of a reference without live rows are ``NONE``.
     """
 
     names: Sequence[str]
-    """The names of segments, each once; some may belong to none of these references."""
+    """The names of segments, each once; some may be unused."""
     segments: NDArray[np.int64]
-    """Per reference, the index of its segment among the names."""
+    """The index in ``names`` of the segment of each reference."""
     values: NDArray[np.int64]
-    """Shape (references, 8 + inputs): the fields of a ``Ref``, and of each input the number of rows still needed."""
+    """Shape (references, 8 + inputs): the numeric fields of ``Ref``, and the number of rows still needed per input."""
 
     @staticmethod
     def of(refs: Sequence[Ref]) -> RefColumns:
-        """Returns the columns of references without flags that count their rows by input."""
+        """Returns the columns of references without flags."""
         assert not any(ref.flags for ref in refs)
         places = {name: place for place, name in enumerate(dict.fromkeys(ref.segment for ref in refs))}
         values = [
@@ -319,7 +317,7 @@ class RefColumns:
 
     @staticmethod
     def concat(parts: Sequence[RefColumns]) -> RefColumns:
-        """Joins all references, one part after another."""
+        """Returns the references of all parts, one part after another."""
         names = [name for part in parts for name in part.names]
         firsts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
         segments = [part.segments + first for part, first in zip(parts, firsts.tolist(), strict=True)]
@@ -345,17 +343,17 @@ class RefColumns:
             )
 
     def take(self, which: NDArray[np.int64] | slice) -> RefColumns:
-        """Returns some of the references, by their places."""
+        """Returns the references at these indices."""
         return RefColumns(self.names, self.segments[which], self.values[which])
 
     @property
     def extents(self) -> NDArray[np.int64]:
-        """Shape (references, 4): the offset, the length, the number of rows and the checksum of each section."""
+        """Shape (references, 4): offset, length, number of rows and checksum of each section."""
         return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
 
     def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
-        """Returns references to the same rows in a copy of their sections: in ``segments``, as indices into ``names``,
-        at ``offsets`` in bytes."""
+        """Returns references to copies of the sections. ``segments``: the index in ``names`` of the segment of each
+        copy. ``offsets``: the offset of each copy in bytes."""
         used, numbers = np.unique(segments, return_inverse=True)
         values = self.values.copy()
         values[:, _AT["offset"]] = offsets
@@ -363,39 +361,39 @@ class RefColumns:
 
     @property
     def levels(self) -> NDArray[np.int64]:
-        """Number of times that each has been compacted."""
+        """Number of compactions of each reference."""
         return self._column("level")
 
     @property
     def needed(self) -> int:
-        """Number of rows still needed, of all."""
+        """Number of rows still needed."""
         return int((self._column("rows") - self._column("start")).sum())
 
     def needed_up_to(self, time: int) -> int:
-        """Returns the number of needed rows in references that may have a live row at this time or before it."""
+        """Returns the number of needed rows of the references that may have a live row at or before this time."""
         earliest = self._column("earliest_live")
         due = (earliest != NONE) & (earliest <= time)
         return int((self._column("rows") - self._column("start"))[due].sum())
 
     @property
     def by_stream(self) -> Sequence[int]:
-        """Per input, the number of rows still needed, of all."""
+        """Number of rows still needed per input."""
         return self.values[:, len(_FIELDS) :].sum(axis=0).tolist()  # type: ignore[no-any-return]
 
     @property
     def earliest_live(self) -> int | None:
-        """A lower bound on the times of all live rows, in microseconds; None if no row is live."""
+        """A lower bound on the times of the live rows, in microseconds; None if no row is live."""
         live = self._times("earliest_live")
         return int(live.min()) if len(live) else None
 
     @property
     def latest_live(self) -> int | None:
-        """The greatest time of all live rows, likewise."""
+        """The greatest time of the live rows, in microseconds; None if no row is live."""
         live = self._times("latest_live")
         return int(live.max()) if len(live) else None
 
     def segment_names(self) -> Iterable[str]:
-        """Returns the names of the segments of these references, each once."""
+        """Returns the names of the segments of the references, each once."""
         return (self.names[place] for place in np.unique(self.segments).tolist())
 
     def _times(self, name: str) -> NDArray[np.int64]:
@@ -411,7 +409,7 @@ def _time(time: int | None) -> int:
     return NONE if time is None else time
 
 
-# Events as a section of a segment: their columns beside those of time, stream and weights.
+# Events as a section of a segment: the columns of events and, with reserved names, times, streams and weights.
 
 
 TIME_COLUMN = "_ts"
@@ -421,11 +419,11 @@ CLOSED_COLUMN = "_closed_until"
 CODE_COLUMN = "code"
 WINDOW_KEY_COLUMN = "_window_key"
 WEIGHT_COLUMN = "_weight_"
-"""Prefix of the columns with the number of events of a stream that a row stands for."""
+"""Prefix of the columns with the weights: the number of events of a row, one column per stream."""
 
 
 def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
-    """Write events, in order of time, as a section."""
+    """Write events, which are in order of time, as a section."""
     columns: dict[str, Any] = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
     columns[TIME_COLUMN] = pa.array(events.timestamps)
     if events.streams is not None:
@@ -452,19 +450,17 @@ def read_events(store: SegmentStore, ref: Ref) -> Events:
 
 
 def weight_columns(weights: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Returns the columns with the number of events of each stream that a row stands for; ``weights`` has a row for
-    each."""
+    """Returns the weights as columns by name. ``weights``: shape (rows, streams)."""
     return {f"{WEIGHT_COLUMN}{at}": pa.array(counts) for at, counts in enumerate(weights.T)}
 
 
 def weights_of(table: pa.Table) -> NDArray[np.int64] | None:
-    """Returns the counts in these columns, of shape (rows, streams); None if each row is one event."""
+    """Returns the weights of a table, of shape (rows, streams); None if each row is one event."""
     weighing = [name for name in table.column_names if name.startswith(WEIGHT_COLUMN)]
     return np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
 
 
 def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:
-    """Reads all events of a queue that are still needed, in order of (time, arrival): the settled ones come first,
-    since no later event is before them. None if there is none."""
+    """Returns the events of a queue that are still needed, in order of (time, arrival); None without events."""
     parts = [read_events(store, ref) for ref in refs if ref.needed]
     return Events.concat(parts).sorted() if parts else None

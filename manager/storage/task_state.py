@@ -1,6 +1,5 @@
-"""The state of a task, declared field by field: from the declarations it is stored, renamed, moved to other tasks,
-repaired and shown (decision 115).
-"""
+"""The state of a task. The declaration of a field determines how the field is stored, renamed, moved to another task,
+repaired and shown (decision 115)."""
 
 from __future__ import annotations
 
@@ -28,31 +27,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# How a field of a state is declared.
+# Declarations of fields.
 
 
 class FieldKind(Enum):
-    """Kind of a field: its content, and so how it changes when rows leave a task or come to another one."""
+    """The content of a field, which determines how the field changes when rows move between tasks."""
 
     VALUE = "value"
     """A value of the whole task."""
     POSITION = "position"
-    """A position in the task's queue, or several: the number of events before it. It moves when one of these leaves."""
+    """One or several positions in the task's queue. A position is the number of events before it."""
     EVENTS = "events"
-    """Events that wait beside the live events of the task; each goes to the task that new events of its key go to."""
+    """Waiting events that are not live. An event moves to the task of its key."""
     KEYS = "keys"
-    """A row for each key, with the columns of the key: each is where the events of its key go."""
+    """One row per key, with the columns of the key. A row moves to the task of its key."""
     CODES = "codes"
-    """Rows that have the code of a key in the column ``by``: each is where the events of its key go."""
+    """Rows with the code of a key in the column ``by``. A row moves to the task of its key."""
     OWN = "own"
-    """Rows whose keys, if any, a user has declared (``state_keys``)."""
+    """Rows of a user's state. If the user has declared their keys (``state_keys``), a row moves to the task of its
+    key."""
 
 
 STORED = (FieldKind.EVENTS, FieldKind.KEYS, FieldKind.CODES, FieldKind.OWN)
 """Kinds whose fields hold references to stored rows: a ``Ref``, None, or several ``Ref`` by name."""
 
 Merge = Callable[[Sequence[Any]], Any]
-"""Merges the values that several tasks have of one field; none of the values is None."""
+"""Function that merges the values of one field in several tasks; no value is None."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +61,32 @@ class StateField:
 
     kind: FieldKind
     merge: Merge | None = None
-    """Merges the values of several tasks into the value of a task that takes over parts of them; None: it begins
-    anew."""
+    """Merges the values of several tasks into the value of a task that takes over their rows; None: the value is the
+    default."""
     of_all: bool = False
-    """True if the values of all tasks are merged, also of tasks from which no rows came."""
+    """True if the values of all tasks are merged, also of tasks without rows for the new task."""
     counts: str = ""
-    """The thing that the value counts (``KEYS_WITH_EVENTS``). It is counted again when rows are moved between tasks."""
+    """What the value is a count of (``KEYS_WITH_EVENTS``); counted anew when rows move between tasks."""
     by: str = ""
-    """The column of stored rows that has the code of their key."""
+    """The column of stored rows with the code of the key."""
     floor: str = ""
-    """The field with the least value that any key has: a key without a row has this value in the columns ``raised``."""
+    """The name of the field that holds a lower bound for all keys: a key without a row has this value in the columns
+    ``raised``."""
     raised: tuple[str, ...] = ()
     shown: str = ""
-    """Where users see it: a column of the table of tasks or, for stored rows, the name of their table
+    """The name under which users see the field: a column of the table of tasks, or for stored rows the table
     (``state_tables``)."""
 
 
 KEYS_WITH_EVENTS = "keys with events"
-"""``counts`` of a field that is the number of keys with live events."""
+"""The value of ``StateField.counts`` for a number of keys with live events."""
 _DECLARED = "state"
 """The key of the declaration in the metadata of a dataclass field."""
 
 
 def declared(kind: FieldKind, default: Any = None, **how: Any) -> Any:
-    """Returns a field of a dataclass, with its declaration. ``default`` is its value before the first event."""
+    """Returns a dataclass field with its declaration. ``default``: the value before the first event. ``how``: the
+    further arguments of ``StateField``."""
     metadata = {_DECLARED: StateField(kind, **how)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
@@ -92,7 +94,7 @@ def declared(kind: FieldKind, default: Any = None, **how: Any) -> Any:
 
 
 def value(default: Any = None, merge: Merge | None = None, **how: Any) -> Any:
-    """Returns a field that holds a value of the whole task."""
+    """Returns a declared dataclass field of kind VALUE."""
     return declared(FieldKind.VALUE, default, merge=merge, **how)
 
 
@@ -101,7 +103,7 @@ def _union(values: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _total(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Returns the sum of counts by name, in the order in which the names first came."""
+    """Returns the sum of counts by name, in order of first occurrence."""
     total: dict[str, int] = {}
     for counts in values:
         for name, count in counts.items():
@@ -110,26 +112,26 @@ def _total(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _positive(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The same, sorted by name, without counts of 0."""
+    """Returns the sum of counts by name, sorted by name, without sums of 0."""
     return {name: count for name, count in sorted(_total(values).items()) if count > 0}
 
 
 class StoredRows(NamedTuple):
-    """The stored rows of a field."""
+    """A reference to stored rows of a field."""
 
     field: str
     key: str
-    """The name of the reference in a field that holds several; else ""."""
+    """The name of the reference in a field with several references; else ""."""
     ref: Ref
 
 
 class DeclaredState:
-    """A dataclass whose fields are declared; storing, moving and repairing them follow from the declaration."""
+    """A dataclass whose fields are all declared."""
 
     @classmethod
     @cache
     def declared(cls) -> Mapping[str, StateField]:
-        """Returns the declarations of its fields, by name."""
+        """Returns the declarations of the fields, by name."""
         return {each.name: each.metadata[_DECLARED] for each in fields(cls)}  # type: ignore[arg-type]
 
     @classmethod
@@ -141,27 +143,27 @@ class DeclaredState:
     @classmethod
     @cache
     def known_as(cls) -> Mapping[str, str]:
-        """Its fields by their names, and by the names that they are shown under."""
+        """Maps the names of fields, and the names under which users see fields, to the names of fields."""
         shown = {how.shown: name for name, how in cls.declared().items() if how.shown}
         return {name: name for name in cls.declared()} | shown
 
     @classmethod
     @cache
     def _readers(cls) -> Mapping[str, Callable[[Any], Any]]:
-        """Reads the value of each field as it stands in JSON."""
+        """Returns a function per field that decodes its JSON value."""
         fresh, stored = cls(), cls.fields_of(*STORED)
         lists = {name: tuple for name in cls.declared() if isinstance(getattr(fresh, name), tuple)}
         return {name: _read if name in stored else lists.get(name, _unchanged) for name in cls.declared()}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Returns the value of a field, by its name or the name under which it is shown; ``default`` if it is None or
-        missing."""
+        """Returns the value of a field; ``default`` if the value is None or there is no such field. ``name``: a key of
+        ``known_as``."""
         of_state = self.known_as().get(name)
         found = None if of_state is None else getattr(self, of_state)
         return default if found is None else found
 
     def rows(self, *kinds: FieldKind) -> Iterator[StoredRows]:
-        """Yield the references to stored rows of these kinds; of all kinds by default."""
+        """Yield the references in the fields of these kinds; without kinds, in all fields."""
         for name in self.fields_of(*(kinds or STORED)):
             held = getattr(self, name)
             for key, ref in held.items() if isinstance(held, Mapping) else (("", held),):
@@ -169,8 +171,8 @@ class DeclaredState:
                     yield StoredRows(name, key, ref)
 
     def with_rows(self, change: Callable[[Ref], Ref | None], *kinds: FieldKind) -> Self:
-        """Returns the state with changed references to its stored rows of these kinds, or of all; None removes a
-        reference."""
+        """Returns the state with changed references in the fields of these kinds; without kinds, in all fields. If
+        ``change`` returns None, the reference is removed."""
         changed: dict[str, Any] = {}
         for name in self.fields_of(*(kinds or STORED)):
             held = getattr(self, name)
@@ -181,17 +183,16 @@ class DeclaredState:
         return self.with_values(**changed) if changed else self
 
     def with_values(self, **values: Any) -> Self:
-        """Returns the state with other values of some fields."""
+        """Returns the state with these values of fields."""
         return replace(self, **values)  # type: ignore[type-var]
 
     def with_key_count(self, count: Callable[[], int]) -> Self:
-        """Returns the state with the number of keys that have live events, if a field counts them."""
+        """Returns the state with the result of ``count`` in each field that counts the keys with live events."""
         counting = [name for name, how in self.declared().items() if how.counts == KEYS_WITH_EVENTS]
         return self.with_values(**{name: count() for name in counting}) if counting else self
 
     def without_rows(self, kept: NDArray[np.bool_]) -> Self:
-        """Returns the state of a queue after some events were removed: each position counts the remaining events before
-        it."""
+        """Returns the state of a queue after the removal of events: positions count only the events ``kept``."""
         before = np.concatenate([[0], np.cumsum(kept)])
         moved = {name: getattr(self, name) for name in self.fields_of(FieldKind.POSITION)}
         left = {
@@ -203,8 +204,8 @@ class DeclaredState:
 
     @classmethod
     def merged(cls, states: Sequence[Any], fed: Iterable[int]) -> dict[str, Any]:
-        """Returns the merged values for a task that takes over parts of the states with the numbers ``fed``, among all
-        states of a bolt."""
+        """Returns the merged values of fields for a task that takes over rows of some tasks. ``states``: the states of
+        all tasks of a bolt. ``fed``: the indices of the tasks whose rows are taken over."""
         some, found = [states[number] for number in fed], {}
         for name, how in cls.declared().items():
             if how.merge is not None:
@@ -215,12 +216,12 @@ class DeclaredState:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the fields by their names, as plain JSON."""
+        """Returns the fields by name, as plain JSON values."""
         return {name: _to_json(getattr(self, name)) for name in self.declared()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """From what ``to_json`` returns. Raises KeyError for a field that is not declared."""
+        """Returns the state from the values of ``to_json``. Raises KeyError for a field that is not declared."""
         readers = cls._readers()
         return cls(**{name: readers[name](given) for name, given in values.items()})
 
@@ -246,32 +247,34 @@ def _read(held: Any) -> Any:
     return None if held is None else Ref.from_json(held)
 
 
-# What a task of a windowed bolt saves between two batches and restores after a crash, by the family of its windows.
+# The state of a task, which depends on the family of its windows. It is saved after each batch and restored after a
+# crash.
 
 
 class WindowsState(DeclaredState):
-    """State of the windows of a task, apart from their events. Times are in microseconds."""
+    """State of the windows of a task, without their events. Times are in microseconds."""
 
     family: ClassVar[str]
     """The tag of the family in the manifest."""
 
     @classmethod
     def in_queue(cls) -> bool:
-        """True if the events of a task are a queue with positions; else each event has flags (``RetainedEvents``)."""
+        """True if the events of a task are a queue with positions; false if each event has flags
+        (``RetainedEvents``)."""
         return bool(cls.fields_of(FieldKind.POSITION))
 
     @classmethod
     @cache
     def waiting(cls) -> tuple[str, ...]:
-        """Returns the names of the fields that hold end edges whose starts have not come."""
+        """Returns the names of the fields of waiting end edges."""
         return cls.fields_of(FieldKind.EVENTS)
 
 
 @dataclass
 class QueueState(WindowsState):
-    """The state of windows that are runs of a queue. Positions count from the head of the queue.
+    """The state of windows that are runs of a queue. Positions count from the first event of the queue.
 
-    Where queues are joined, positions follow from the order of their events (``StoredQueue``).
+    If queues are merged, ``StoredQueue`` computes the positions anew.
     """
 
     family: ClassVar[str] = "queue"
@@ -281,13 +284,13 @@ class QueueState(WindowsState):
     settled_count: int = declared(FieldKind.POSITION, 0)
     """Number of events of the queue in final order."""
     accounted: int = declared(FieldKind.POSITION, 0)
-    """Number of leading events that are in an account: they have been in a window, or can be in none."""
+    """Number of leading events that are accounted: they were in a window, or can no longer be in one."""
     previous: list[int] | None = declared(FieldKind.POSITION)
     """The [start, stop) positions of the last window fired."""
     previous_frontier: int | None = value(merge=max, of_all=True)
     """The frontier of the last evaluation; None before the first."""
     last_reference: int | None = value(merge=max, of_all=True, shown="last_end")
-    """The reference of the last window fired."""
+    """The end of the last window fired."""
 
 
 @dataclass(frozen=True)
@@ -301,23 +304,23 @@ class AssignedState(WindowsState):
     last_end: int | None = value(merge=max, of_all=True, shown="last_end")
     """The latest end of a window that has fired."""
     evaluations: int = value(0, max, of_all=True)
-    """Number of evaluations so far. They are compared within a key only: those to come have greater numbers."""
+    """Number of evaluations so far; a later evaluation has a greater number."""
     floor: int | None = value()
-    """Lower bound on the marks of all keys at the last evaluation, where each key has a watermark of its own."""
+    """Lower bound on the watermarks of all keys at the last evaluation; None if keys have no watermarks."""
     open_ends: tuple[int, ...] = value((), _union)
-    """The ends of the windows that hold events, if an idle timeout may close them."""
+    """The ends of the windows with events, if an idle timeout may close windows."""
     keys: Ref | None = declared(
         FieldKind.KEYS, by=KEY_COLUMN, floor="floor", raised=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
     )
     """The watermarks of keys."""
     known: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="known")
-    """The keys that have had events lately, where windows without events fire."""
+    """The keys with recent events, if windows without events fire."""
     panes: Ref | None = declared(FieldKind.CODES, by="key")
     """The firings of open windows."""
     released: Ref | None = declared(FieldKind.CODES, by="key")
-    """The windows that were released exactly at the last limit."""
+    """The windows that were released at exactly the limit of the last evaluation."""
     end_edges: Ref | None = declared(FieldKind.EVENTS)
-    """The end edges that wait for their starts."""
+    """The end edges that wait for their start edges."""
     listed: str | None = value()
     """Digest of the list of keys of the last evaluation (``ListedKeys.digest``); None if no keys were listed."""
     codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
@@ -326,7 +329,7 @@ class AssignedState(WindowsState):
 
 @dataclass(frozen=True)
 class EventState(WindowsState):
-    """State of a bolt without windows that keeps state. With a key, ``keys`` are the states; nothing is ever due."""
+    """State of a stateful bolt without windows. ``keys``: the states of keys."""
 
     family: ClassVar[str] = "events"
 
@@ -337,14 +340,14 @@ class EventState(WindowsState):
 
 @dataclass(frozen=True)
 class KeyedState(WindowsState):
-    """State of windows of keys, or of a whole task like one key, that are not known before they fire."""
+    """State of windows whose ends are not known before they fire; a task without keys is treated as one key."""
 
     next_due: int | None = value(merge=min, shown="next_due")
-    """When the next window is due, by the clock or the frontier; None if only events can make one due."""
+    """The clock or frontier at which the next window is due; None if only an event can make a window due."""
     open_windows: int = value(0, counts=KEYS_WITH_EVENTS, shown="open_windows")
-    """Number of windows that hold events."""
+    """Number of windows with events."""
     keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN)
-    """A record of each key."""
+    """The records of keys."""
     codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
@@ -360,13 +363,13 @@ class TriggeredState(KeyedState):
 
 @dataclass(frozen=True)
 class PolicyState(KeyedState):
-    """State of windows that policies of a user's own decide about, for the task or for each of its keys."""
+    """State of windows that a user's policies make."""
 
     family: ClassVar[str] = "policies"
 
     keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="units")
     last_end: int | None = value(merge=max, of_all=True, shown="last_end")
-    """The latest time of any unit: of the task, or of one of its keys."""
+    """The greatest time of all units."""
 
 
 Windows = TypeVar("Windows", bound=WindowsState)
@@ -384,20 +387,20 @@ class BoltTaskState(DeclaredState):
     fired: int = value(0, sum, of_all=True)
     """Number of windows fired so far."""
     suppressed: int = value(0, sum, of_all=True)
-    """Number of windows so far that the bolt was not called for, because they end before the first output."""
+    """Number of windows so far for which the bolt was not called, because they end before the first output."""
     emitted: Mapping[str, int] = value({}, _total, of_all=True)
     """Rows emitted so far on each output stream."""
     counters: Mapping[str, int] = value({}, _positive, of_all=True)
-    """Counts of the bolt, and of the rule of a trigger, so far, by name."""
+    """The counters of the bolt, and of the rule of a trigger, by name."""
     user: Mapping[str, Ref] = declared(FieldKind.OWN, {}, shown="user")
-    """The state of a stateful bolt: its JSON part under "", its tables by name."""
+    """The state of a stateful bolt: tables by name, and JSON values under ""."""
     shown: Mapping[str, Ref] = declared(FieldKind.CODES, {}, by=WINDOW_KEY_COLUMN, shown="retractable")
-    """Per output stream, the rows that a later firing of their windows may retract."""
+    """For each output stream, the emitted rows that a later firing may retract."""
     needed_until: int | None = value()
-    """Time in microseconds at which ``user`` is no longer needed unless another event comes; None if it is kept."""
+    """Time in microseconds from which ``user`` is not needed unless another event comes; None if always needed."""
 
     def add_counts(self, *further: BoltTaskState) -> BoltTaskState:
-        """Returns the state with the counts of further states added, and otherwise unchanged."""
+        """Returns this state with the counts of further states added."""
         return replace(self, **self.merged([self, *further], ()))
 
     def add_counters(self, further: Mapping[str, int]) -> BoltTaskState:
@@ -406,28 +409,28 @@ class BoltTaskState(DeclaredState):
 
 
 def is_over(needed_until: int | None, frontier: int | None) -> bool:
-    """True if time has passed everything that a bolt keeps. The end of the streams does not count: a run may
-    continue."""
+    """True if the frontier has reached ``needed_until``. A frontier of FOREVER does not count, because a run may
+    continue after the end of the streams."""
     return needed_until is not None and frontier is not None and needed_until <= frontier < FOREVER
 
 
 @dataclass
 class TaskState:
-    """The state of one task: its events, by reference, and the declared states of its windows and of its bolt."""
+    """The state of one task: references to its events, and the states of its windows and of its bolt."""
 
     windows: WindowsState
     refs: Refs = field(default_factory=Refs)
     accounted_by_stream: list[int] = field(default_factory=list)
-    """Per input, the events kept for ``expired`` that are already in an account; empty for none."""
+    """For each input, the number of events that are accounted and kept only for ``expired``; empty for none."""
     bolt: BoltTaskState = field(default_factory=BoltTaskState)
 
     def windows_as(self, kind: type[Windows]) -> Windows:
-        """Returns the state of its windows, for the code of their own family."""
+        """Returns ``windows``, whose class must be ``kind``."""
         assert isinstance(self.windows, kind)
         return self.windows
 
     def pending(self, streams: int) -> list[int]:
-        """Per stream, the events that are in no window yet and may still be in one."""
+        """Returns, for each stream, the number of events that have been in no window and can still be in one."""
         accounted = self.accounted_by_stream or [0] * streams
         held = self.refs.by_stream(streams)
         pending = [held[code] - accounted[code] for code in range(streams)]
@@ -437,18 +440,18 @@ class TaskState:
 
     @property
     def waiting(self) -> list[Ref]:
-        """References to events that wait beside the live ones: end edges whose starts have not come."""
+        """References to the end edges that wait for their start edges."""
         found = (getattr(self.windows, name) for name in self.windows.waiting())
         return [ref for ref in found if ref is not None]
 
     @property
     def key_floor(self) -> int:
-        """Lower bound on the watermarks of all keys, in microseconds; NONE if there is none."""
+        """Lower bound on the watermarks of all keys, in microseconds; NONE without a bound."""
         floor: int = self.windows.get("floor", NONE)
         return floor
 
     def with_key_floor(self, floor: int) -> TaskState:
-        """The same state with this lower bound on the watermarks of all keys."""
+        """Returns the state with this lower bound on the watermarks of all keys."""
         return replace(self, windows=self.windows.with_values(floor=floor))
 
     @property
@@ -459,7 +462,7 @@ class TaskState:
 
     @property
     def next_due(self) -> int | None:
-        """When the next window may be due, in microseconds; None if only events can make one due."""
+        """The time in microseconds at which the next window may be due; None if only an event can make a window due."""
         due: int | None = self.windows.get("next_due")
         return due
 
@@ -469,13 +472,13 @@ class TaskState:
         yield from (each.ref for state in (self.windows, self.bolt) for each in state.rows())
 
     def segment_names(self) -> set[str]:
-        """Returns the names of the segments of these references."""
+        """Returns the names of the segments that the task still needs."""
         others = (each.ref for state in (self.windows, self.bolt) for each in state.rows())
         return self.refs.segment_names().union(*(ref.segment_names() for ref in others))
 
     def with_rows(self, change: Callable[[Ref], Ref], *kinds: FieldKind) -> TaskState:
-        """Returns the state with changed references to its events, and to its other stored rows of these kinds, or of
-        all."""
+        """Returns the state with changed references: those to its events, and those in fields of these kinds; without
+        kinds, in all fields."""
         return replace(
             self,
             windows=self.windows.with_rows(change, *kinds),
@@ -484,11 +487,11 @@ class TaskState:
         )
 
     def with_segments(self, names: Mapping[str, str]) -> TaskState:
-        """The same state in segments of other names."""
+        """Returns the state with renamed segments. ``names``: the new names by the old."""
         return self.with_rows(lambda ref: ref.named(names))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the state in plain JSON, tagged with the family of its windows."""
+        """Returns the state as plain JSON values, with the family of its windows."""
         return {
             "family": self.windows.family,
             "windows": self.windows.to_json(),
@@ -499,7 +502,7 @@ class TaskState:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> TaskState:
-        """Returns the state from the result of ``to_json``. Raises KeyError for an unknown family."""
+        """Returns the state from the values of ``to_json``. Raises KeyError for an unknown family."""
         return TaskState(
             _FAMILIES[values["family"]].from_json(values["windows"]),
             Refs(map(Ref.from_json, values["events"])),

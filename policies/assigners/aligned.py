@@ -460,7 +460,7 @@ def expand_counts(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
 
 
 def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """Divides windows with these numbers of members into pieces of bounded size; yields for each piece its first
+    """Divide windows with these numbers of members into pieces of bounded size. Yields for each piece its first
     window, the window after its last one, and the offsets of the members of its windows (one more than windows)."""
     totals = np.cumsum(sizes)
     begin = 0
@@ -491,7 +491,7 @@ def assign_on_grid(
 
 
 def _ranges_of_pieces(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[tuple[int, int]]:
-    """Divides grid points into ranges (first, last, inclusive) whose windows have no more members than a piece may
+    """Divide grid points into ranges (first, last, inclusive) whose windows have no more members than a piece may
     hold."""
     low, high = int(first.min()), int(last.max())
     if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MOST:

@@ -198,7 +198,7 @@ class SessionWindows(WindowAssigner):
     def _cut_by_clock(
         self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: RunWindows, longest: int
     ) -> tuple[RunWindows, NDArray[np.bool_]]:
-        """Divides the sessions ``natural`` where the clock closes them; returns all sessions, and a mask of those that
+        """Divide the sessions ``natural`` where the clock closes them. Returns all sessions, and a mask of those that
         the clock closed."""
         kept = np.ones(len(natural.lows), dtype=bool)
         cut: list[Cut] = []
@@ -226,7 +226,7 @@ class SessionWindows(WindowAssigner):
         session: int,
         cut: list[Cut],
     ) -> int:
-        """Divides a session at its check points, and following sessions that the divided session reaches; appends the
+        """Divide a session at its check points, and following sessions that the divided session reaches. Appends the
         parts to ``cut``, and returns the first session after them."""
         low, start = int(natural.lows[session]), int(natural.starts[session])
         while True:

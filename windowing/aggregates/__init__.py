@@ -78,7 +78,7 @@ _SIZE = 500
 
 @checked_value
 def count(field: str | None = None) -> Aggregate:
-    """Counts the events of a group; with ``field``, only the events in which this column is not null."""
+    """Count the events of a group; with ``field``, only the events in which this column is not null."""
     return Count(field)
 
 
@@ -227,7 +227,7 @@ def collect(
 
 @checked_value
 def distinct_count(field: str, *, standard_error: float | None = None) -> Aggregate:
-    """Counts the different values of a column, exactly; all NaNs are one value, and so are 0.0 and -0.0.
+    """Count the different values of a column, exactly; all NaNs are one value, and so are 0.0 and -0.0.
 
     Each different value is kept until its last window has fired.
 
@@ -251,7 +251,7 @@ def mode(field: str) -> Aggregate:
 
 @checked_value
 def histogram(field: str, edges: Iterable[HistogramEdge]) -> Aggregate:
-    """Counts the values between edges: an array with one count more than there are edges.
+    """Count the values between edges: an array with one count more than there are edges.
 
     The first count is of the values below ``edges[0]``. Each following count is of the values from an edge up to the
     next edge, exclusive. The last count is of the values from the last edge on, and of NaN. Nulls are not counted, so

@@ -96,7 +96,7 @@ class DenseAccumulator(Accumulator):
 
     @abstractmethod
     def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Merges two states entry by entry; each entry of either may be of a group without events."""
+        """Merge two states entry by entry; each entry of either may be of a group without events."""
 
     def loaded(self, columns: list[pa.Array]) -> list[NDArray[Any]]:
         return [column.to_numpy(zero_copy_only=False) for column in columns]
@@ -248,7 +248,7 @@ def to_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None
 
 
 def to_lists(values: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Divides values into lists; ``counts`` is the length of each list."""
+    """Divide values into lists; ``counts`` is the length of each list."""
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 

@@ -333,7 +333,7 @@ def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
 
 
 def check_ddof(ddof: int) -> None:
-    """Raises ConfigError unless ``ddof`` is a whole number from 0."""
+    """Raise ConfigError unless ``ddof`` is a whole number from 0."""
     if type(ddof) is not int or ddof < 0:
         raise ConfigError(
             f"ddof={ddof!r}",

@@ -96,7 +96,7 @@ def rows_of_empty_windows(bound: BoundAggregates, key: tuple[str, ...], windows:
 
 
 def merge_rows(first: NumberedRows | None, second: NumberedRows | None) -> NumberedRows | None:
-    """Merges two sets of rows in order of their windows; None stands for no rows."""
+    """Merge two sets of rows in order of their windows; None stands for no rows."""
     if first is None or second is None:
         return second if first is None else first
     index = np.concatenate([first[1], second[1]])
@@ -183,7 +183,7 @@ class AggregateBolt(BatchWindowedBolt):
             )
 
     def _check_names(self) -> None:
-        """Raises ConfigError if two columns of the result have one name."""
+        """Raise ConfigError if two columns of the result have one name."""
         twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
         if twice:
             raise ConfigError(
@@ -527,7 +527,7 @@ def unified_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema | None:
 
 
 def check_columns(bolt: str, *problems: Iterable[ConfigError]) -> None:
-    """Raises one ConfigError with all problems of a bolt's columns, if there are any."""
+    """Raise one ConfigError with all problems of a bolt's columns, if there are any."""
     errors = [*chain.from_iterable(problems)]
     if errors:
         raise together(bolt, errors)

@@ -174,7 +174,7 @@ _JSON: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], di
 
 
 def check_types(types: Mapping[str, StateType]) -> None:
-    """Raises ConfigError for ``state_types`` that cannot be stored."""
+    """Raise ConfigError for ``state_types`` that cannot be stored."""
     if not isinstance(types, Mapping) or not all(isinstance(name, str) for name in types):
         raise ConfigError(
             f"state_types is {repr_of(types):.60}",
@@ -298,7 +298,7 @@ class ConfiguredBolt(Component):
         return configured
 
     def _set_arguments(self, method: str, given: Mapping[str, Any]) -> Self:
-        """Sets settings by the arguments of a ``with_...`` method; their declarations say how values are read."""
+        """Set settings by the arguments of a ``with_...`` method; their declarations say how values are read."""
         if not given:
             raise ConfigError(
                 f"{method}() without an argument", why="nothing would change", do="name the settings to change"
@@ -373,13 +373,13 @@ class ConfiguredBolt(Component):
         return self._with_settings(partitions=DECLARED["partitions"].read(partitions))
 
     def _set_by_call(self, changes: Mapping[str, Any], call: str) -> Self:
-        """Sets settings that the user names in a call, and records the call."""
+        """Set settings that the user names in a call, and record the call."""
         kept = [each for each in self.settings.asked if each[0] not in changes]
         forgotten = tuple(each for each in self.settings.forgotten if each != call)  # set again, and after the preset
         return self._with_settings(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
 
     def _set_and_forget_calls(self, **changes: Any) -> Self:
-        """Sets settings, and removes the records of earlier calls that set them."""
+        """Set settings, and remove the records of earlier calls that set them."""
         kept = tuple(each for each in self.settings.asked if each[0] not in changes)
         return self._with_settings(**changes, asked=kept)
 
@@ -387,14 +387,14 @@ class ConfiguredBolt(Component):
         return self._set_windows("with_window", kinds=kinds, length=None, slide=Count(1))._derive_calendar_bounds()
 
     def _derive_calendar_bounds(self) -> Self:
-        """Sets bounds that include the start if all windows are calendar windows, unless the user has set bounds."""
+        """Set bounds that include the start if all windows are calendar windows, unless the user has set bounds."""
         settings = self.settings
         by_calendar = bool(settings.kinds) and all(kind.usually_holds_start for kind in settings.kinds)
         is_derived = by_calendar and "bounds" not in dict(settings.asked)
         return self._with_settings(bounds=Bounds.START) if is_derived else self
 
     def _set_windows(self, call: str, **windows: Any) -> Self:
-        """Sets the windows of a bolt; raises ConfigError, which names ``call``, if the bolt has other windows."""
+        """Set the windows of a bolt. Raises ConfigError, which names ``call``, if the bolt has other windows."""
         settings, configured = self.settings, self._with_settings(**windows)
         if (settings.length is not None or settings.kinds or settings.key_trigger is not None) and any(
             getattr(settings, name) != value for name, value in windows.items()
@@ -403,7 +403,7 @@ class ConfiguredBolt(Component):
         return configured
 
     def _check_no_time_source(self, call: str) -> None:
-        """Raises ConfigError if the bolt has a source of time already."""
+        """Raise ConfigError if the bolt has a source of time already."""
         settings = self.settings
         if settings.reads_timestamps or settings.processing_time:
             raise ConfigError(
@@ -633,7 +633,7 @@ class StatefulBolt(StatefulTaskBolt):
 
     @checked_value
     def with_clock(self, every: Time) -> Self:
-        """Calls ``on_clock`` at this interval of the clock, even if no event comes: ``with_clock("10s")``.
+        """Call ``on_clock`` at this interval of the clock, even if no event comes: ``with_clock("10s")``.
 
         The clock is that of the batches: it advances with each batch, and a repeated batch has the same clock.
         """

@@ -100,7 +100,7 @@ def read_keys(on: On, left: str, right: str) -> JoinKeys:
 
 
 def check_rename(rename: str) -> None:
-    """Raises ConfigError for a pattern that gives columns of two streams the same name."""
+    """Raise ConfigError for a pattern that gives columns of two streams the same name."""
     try:
         renamed = {rename.format(stream=stream, column="c") for stream in ("a", "b")}
     except (KeyError, IndexError, ValueError, AttributeError):
@@ -114,7 +114,7 @@ def check_rename(rename: str) -> None:
 
 
 def check_moments(**names: object) -> None:
-    """Raises ConfigError for a ``start`` or ``end`` that is not the name of a column."""
+    """Raise ConfigError for a ``start`` or ``end`` that is not the name of a column."""
     for moment, name in names.items():
         if name is not None and not (isinstance(name, str) and name):
             raise ConfigError(
@@ -123,7 +123,7 @@ def check_moments(**names: object) -> None:
 
 
 def check_moments_in_outputs(moments: Mapping[str, str | None], outputs: pa.Schema) -> None:
-    """Raises ConfigError for a column of the start or end that the user names, but ``outputs`` leaves out."""
+    """Raise ConfigError for a column of the start or end that the user names, but ``outputs`` leaves out."""
     for moment, name in moments.items():
         if name is not None and name not in outputs.names:
             raise ConfigError(
@@ -134,7 +134,7 @@ def check_moments_in_outputs(moments: Mapping[str, str | None], outputs: pa.Sche
 
 
 def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: JoinKeys) -> None:
-    """Raises ConfigError unless the two streams are the inputs of the bolt, and have the key columns."""
+    """Raise ConfigError unless the two streams are the inputs of the bolt, and have the key columns."""
     if set(inputs) != {left, right}:
         raise ConfigError(
             f"the join is of {left!r} and {right!r}, but the bolt reads {', '.join(map(repr, inputs))}",
@@ -154,7 +154,7 @@ def check_inputs(inputs: Mapping[str, pa.Schema], left: str, right: str, keys: J
 
 
 def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], keys: JoinKeys) -> None:
-    """Raises ConfigError for all pairs of key columns whose types cannot be compared."""
+    """Raise ConfigError for all pairs of key columns whose types cannot be compared."""
     problems = [*_key_type_errors(left, right, names, keys)]
     if problems:
         raise together("the join", problems)

@@ -57,7 +57,7 @@ class Union(Operator):
 
     @checked_value
     def __init__(self) -> None:
-        """Takes no arguments."""
+        """Take no arguments."""
 
     def for_inputs(self, inputs: Mapping[str, pa.Schema]) -> Self:
         """Returns the bolt with the columns of its inputs."""

@@ -73,7 +73,7 @@ _MOST_NEARBY = 5_000
 
 
 def check_hooks(instance: object, hooks: Iterable[str]) -> None:
-    """Raises ConfigError for a method of a user's class that is probably a hook with a misspelled name.
+    """Raise ConfigError for a method of a user's class that is probably a hook with a misspelled name.
 
     Such a method is public and new in a class that derives from windbolt's. It can be called with the arguments of a
     hook that its class does not define, and its name is like the name of that hook. In classes with hooks ``on_...``,

@@ -90,7 +90,7 @@ class WindowedBolt(TaskBolt):
     def with_window(self, *kinds: WindowKind) -> Self: ...
     @checked_value
     def with_window(self, *windows: Any, length: Extent | None = None, slide: Extent | None = None) -> Self:
-        """Sets windows of a length and a slide; or windows of other kinds, ``with_window(Session("30m"))``.
+        """Set windows of a length and a slide; or windows of other kinds, ``with_window(Session("30m"))``.
 
         A whole number counts events; durations are ``seconds(20)``, a timedelta, or ``"20s"``. Without a slide, windows
         slide by one event (ST-8). A slide longer than the length leaves gaps, whose events are counted as
@@ -127,12 +127,12 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_tumbling_window(self, length: Extent) -> Self:
-        """Sets windows of this length, one after the other (ST-1, ST-2, ST-25)."""
+        """Set windows of this length, one after the other (ST-1, ST-2, ST-25)."""
         return self._set_windows("with_tumbling_window", kinds=(), length=as_extent(length), slide=as_extent(length))
 
     @checked_value
     def with_timestamp_field(self, field: str) -> Self:
-        """Takes event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9).
+        """Take event time from a column: timestamps, dates, or whole numbers of milliseconds since the epoch (ST-9).
 
         Times are rounded down to microseconds. Inputs in which the column has another name need
         ``with_timestamp_extractor``, or an earlier bolt that renames it.
@@ -156,7 +156,7 @@ class WindowedBolt(TaskBolt):
         on_error: Literal["stop", "errors"] | None = None,
         on_truncation: Literal["cut", "error"] = "cut",
     ) -> Self:
-        """Takes event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
+        """Take event time from a function of the tuple: whole milliseconds since the epoch, or a datetime (ST-9).
 
         With ``columns=True`` the function gets a table and returns the times of all its rows, in their order: a list,
         or an array of Arrow or NumPy, of timestamps or whole milliseconds.
@@ -193,12 +193,12 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_lag(self, lag: Time) -> Self:
-        """Sets how far the watermark stays behind the latest event (ST-13); 0 by default."""
+        """Set how far the watermark stays behind the latest event (ST-13); 0 by default."""
         return self._set_arguments("with_lag", {"": lag})._set_and_forget_calls(ahead=Duration(0))
 
     @checked_value
     def with_watermark_interval(self, interval: Time) -> Self:
-        """Sets the shortest interval between two watermarks, by the clock (ST-15); by default each micro-batch emits
+        """Set the shortest interval between two watermarks, by the clock (ST-15); by default each micro-batch emits
         one."""
         return self._set_arguments("with_watermark_interval", {"": interval})
 
@@ -210,7 +210,7 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_message_id_field(self, field: str) -> Self:
-        """Drops repeated messages (ST-27): an event with the id of a live event is counted as ``duplicate``.
+        """Drop repeated messages (ST-27): an event with the id of a live event is counted as ``duplicate``.
 
         An event is live while a window may still need it. Among live events with the same id, the first to arrive is
         kept, across all streams and keys. With a watermark per key, only events of the same key are compared. An event
@@ -243,7 +243,7 @@ class WindowedBolt(TaskBolt):
         max_bytes: int | None = None,
         bytes_of: Sequence[str] = (),
     ) -> Self:
-        """Sets when windows fire: early or again (``Panes``), or one window per key (``windbolt.triggers``).
+        """Set when windows fire: early or again (``Panes``), or one window per key (``windbolt.triggers``).
 
         ``Panes(early=..., late=..., mode=...)`` adds firings to the one at the end of a window.
 
@@ -285,7 +285,7 @@ class WindowedBolt(TaskBolt):
     def with_empty_windows(
         self, *, until: Time, keys: Iterable[Any] | None = None, since: datetime | str | None = None
     ) -> Self:
-        """Fires windows without events too, for each key that has had events, or without a key for each task.
+        """Fire windows without events too, for each key that has had events, or without a key for each task.
 
         An empty window fires if it ends at most ``until`` after the end of the last window of its key that held an
         event; then the key is forgotten until its next event. An empty window has its key, its start and its end. It
@@ -304,7 +304,7 @@ class WindowedBolt(TaskBolt):
     def with_policies(
         self, *, eviction: Any | Unset = UNSET, trigger: Any | Unset = UNSET, expired: bool | Unset = UNSET
     ) -> Self:
-        """Sets custom policies, and whether ``window.expired`` is needed.
+        """Set custom policies, and whether ``window.expired`` is needed.
 
         ``eviction``: decides which events a window holds (``windbolt.policies.EvictionPolicy``). ``trigger``: decides
         when windows fire (``windbolt.policies.TriggerPolicy``).
@@ -341,7 +341,7 @@ class WindowedBolt(TaskBolt):
         output_watermark: OutputTime | OutputTimeName | Unset | None = UNSET,
         close_fires: bool | Unset = UNSET,
     ) -> Self:
-        """Sets all time settings of another system by a preset, ``presets.azure(late="5m")``, or single time settings.
+        """Set all time settings of another system by a preset, ``presets.azure(late="5m")``, or single time settings.
 
         A preset replaces all earlier time settings, so call it first. ``processing``: time is the clock at arrival,
         even if the input streams carry event times. ``default_time``: the time of events if the bolt names no source of
@@ -384,7 +384,7 @@ class WindowedBolt(TaskBolt):
         idle_rule: IdleRule | IdleRuleName | Unset = UNSET,
         partition_idle_timeout: Time | Unset | None = UNSET,
     ) -> Self:
-        """Sets how watermarks are made; settings that are not given do not change.
+        """Set how watermarks are made; settings that are not given do not change.
 
         ``every``: the number of events, or length of event time, after which each input has a new watermark (SI-5); 1:
         at each event. Watermarks then depend on the order of arrival of events, and not on how these are cut into
@@ -439,7 +439,7 @@ class WindowedBolt(TaskBolt):
         per_input: bool | Unset = UNSET,
         arrival: Arrival | Unset | None = UNSET,
     ) -> Self:
-        """Sets when an event is late or early, and what happens to it; settings that are not given do not change.
+        """Set when an event is late or early, and what happens to it; settings that are not given do not change.
 
         ``by``: an event is late if it is behind the ``"watermark"``, or if its ``"window"`` has closed (AT-16). With
         ``"window"`` there are special rules for sessions and sliding logs. For sessions, an event is late if it is more
@@ -481,7 +481,7 @@ class WindowedBolt(TaskBolt):
         closes_after_end: bool | Unset = UNSET,
         longest_window: Time | Unset | None = UNSET,
     ) -> Self:
-        """Sets where windows begin, end and close; settings that are not given do not change.
+        """Set where windows begin, end and close; settings that are not given do not change.
 
         ``bounds``: which edge belongs to a window: the end, ``"(start, end]"``, as in Storm (ST-10), or the start,
         ``"[start, end)"``. ``aligned``: which edge is a multiple of the slide (AT-3). ``offset``: the time by which
@@ -501,7 +501,7 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_lifetime(self, end_field: str, *, shape_field: str | None = None, edge_key: Sequence[str] = ()) -> Self:
-        """Makes events last from their timestamp to the time in ``end_field`` (SI-3); an event with null or 9999-12-31
+        """Make events last from their timestamp to the time in ``end_field`` (SI-3); an event with null or 9999-12-31
         there has no end. See ``Lifetime`` for the other arguments."""
         if isinstance(edge_key, str):
             raise ConfigError(

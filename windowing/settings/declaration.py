@@ -131,7 +131,7 @@ def _anchor(value: object) -> str | int:
 
 
 def moment(value: object) -> int:
-    """Converts a datetime, or a text in ISO 8601, to microseconds since the epoch; without a zone it is in UTC. Raises
+    """Convert a datetime, or a text in ISO 8601, to microseconds since the epoch; without a zone it is in UTC. Raises
     TypeError or ValueError for anything else, and for times that are finer than microseconds."""
     if isinstance(value, datetime):
         return from_datetime(value)
@@ -269,7 +269,7 @@ class Declaration:
         return f"{self.method}({self.argument}=...)" if self.argument else self.method
 
     def read(self, value: Any) -> Any:
-        """Converts the argument of a user to the value of the setting. Raises ConfigError for an invalid argument.
+        """Convert the argument of a user to the value of the setting. Raises ConfigError for an invalid argument.
 
         None resets the setting if its default is None.
         """

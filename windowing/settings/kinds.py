@@ -180,7 +180,7 @@ class Calendar(WindowKind):
         first_month: int = 1,
         last: int = 1,
     ) -> None:
-        """Raises ConfigError for an invalid value, and for an argument that does not belong to the unit."""
+        """Raise ConfigError for an invalid value, and for an argument that does not belong to the unit."""
         if unit not in get_args(CalendarUnit):
             raise ConfigError(f"Calendar({unit!r})", do=f"use one of {', '.join(get_args(CalendarUnit))}")
         if at and unit != "day":
@@ -300,7 +300,7 @@ class CountByStart(WindowKind):
 
     @checked_value
     def __init__(self, count: int | Count) -> None:
-        """Raises ConfigError for a count below one."""
+        """Raise ConfigError for a count below one."""
         object.__setattr__(self, "count", count if isinstance(count, Count) else Count(count))
 
     def in_words(self) -> str:
@@ -332,7 +332,7 @@ class Hopping(WindowKind):
 
     @checked_value
     def __init__(self, length: Time, slide: Time) -> None:
-        """Raises ConfigError for a duration of zero."""
+        """Raise ConfigError for a duration of zero."""
         object.__setattr__(self, "length", window_length("length", length))
         object.__setattr__(self, "slide", window_length("slide", slide))
 
@@ -457,7 +457,7 @@ class Session(WindowKind):
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
-        """Raises ConfigError for a ``max_duration`` of zero, for a gap of zero without ``touching=True``, and for a
+        """Raise ConfigError for a ``max_duration`` of zero, for a gap of zero without ``touching=True``, and for a
         ``touching`` that is neither True nor False."""
         longest = None if max_duration is None else window_length("max_duration", max_duration)
         span, touch = as_duration(gap), flag("touching", touching)
@@ -495,7 +495,7 @@ class Session(WindowKind):
 
 
 def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
-    """Raises ConfigError for arguments that do not fit a gap of zero."""
+    """Raise ConfigError for arguments that do not fit a gap of zero."""
     if not touching:
         raise ConfigError(
             "a session gap of zero",
@@ -524,7 +524,7 @@ class SlidingLog(WindowKind):
 
     @checked_value
     def __init__(self, length: Time) -> None:
-        """Raises ConfigError for a duration of zero."""
+        """Raise ConfigError for a duration of zero."""
         object.__setattr__(self, "length", window_length("length", length))
 
     def in_words(self) -> str:

@@ -254,7 +254,7 @@ class Panes:
         self._check()
 
     def _check(self) -> None:
-        """Raises ConfigError for arguments that contradict each other or have no effect."""
+        """Raise ConfigError for arguments that contradict each other or have no effect."""
         if self.early is None and self.late is None and self.at_end is None:
             raise ConfigError(
                 "Panes without early=, late= and at_end=",
@@ -289,13 +289,13 @@ class Panes:
 
 @checked_value
 def after_count(count: int | Count) -> PaneTrigger:
-    """Fires a window when it has received this many events since its last firing."""
+    """Fire a window when it has received this many events since its last firing."""
     return AfterCount(count if isinstance(count, Count) else Count(count))
 
 
 @checked_value
 def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
-    """Fires a window with new events when the clock has advanced by ``wait`` since its last firing.
+    """Fire a window with new events when the clock has advanced by ``wait`` since its last firing.
 
     ``even_unchanged``: True to fire windows without new events too, repeatedly until their end (Flink's continuous
     triggers).
@@ -305,7 +305,7 @@ def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
 
 @checked_value
 def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
-    """Fires a window with new events when the watermark has advanced by ``wait`` since its last firing.
+    """Fire a window with new events when the watermark has advanced by ``wait`` since its last firing.
 
     ``even_unchanged``: True to fire windows without new events too, repeatedly until their end; with a ``wait`` of one
     microsecond, at every new watermark.

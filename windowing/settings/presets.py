@@ -63,7 +63,7 @@ def late_tolerance(value: Duration | timedelta | str | int | None) -> Duration |
 
 
 def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
-    """Converts a duration, also in Azure's form (``"00:05:00"``, ``"1.00:00:00"``).
+    """Convert a duration, also in Azure's form (``"00:05:00"``, ``"1.00:00:00"``).
 
     Raises ConfigError for anything else; ``name``: the name of the argument.
     """

@@ -72,7 +72,7 @@ both without a partner. ``semi``: left events that have a partner. ``anti``: lef
 
 
 def check_how(how: object) -> None:
-    """Raises ConfigError for anything that is not a ``How``."""
+    """Raise ConfigError for anything that is not a ``How``."""
     if how not in get_args(How):
         raise ConfigError(
             f"a join with how={how!r:.60}",
@@ -254,7 +254,7 @@ class Arrival:
         late: Time | None = None,
         action: LateAction | Literal["adjust", "drop", "divert", "error"] = LateAction.ADJUST,
     ) -> None:
-        """Raises ConfigError for ``action="cut"``, which is only for events behind the watermark."""
+        """Raise ConfigError for ``action="cut"``, which is only for events behind the watermark."""
         chosen = one_of(LateAction, action)
         if chosen is LateAction.CUT:
             raise ConfigError(
