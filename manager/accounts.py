@@ -16,8 +16,8 @@ ACCOUNTS = ("windowed", "late", "early", "dropped", "duplicate", "invalid", "unw
 """Names of the accounts: every received event is in exactly one of them, or pending."""
 
 FINDINGS = ("adjusted", "early_input", "late_input", "out_of_order", "truncated")
-"""Counts beside the accounts: findings of the time rules, whatever happened to the event (AZ-24); and events whose time
-was rounded down to microseconds (``truncated``)."""
+"""Further counts, which overlap the accounts: findings of the time rules (AZ-24), and events whose time was rounded
+down to microseconds (``truncated``)."""
 
 SHOWN = ("adjusted", "truncated")
 """The counts of ``FINDINGS`` that users see with the accounts: events whose times were changed."""

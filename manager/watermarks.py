@@ -615,7 +615,7 @@ class EventWatermarks:
             self._emit(int(marks.of_bolt_after[-1]))
         return marks
 
-    def arrived(self, latest: int, clock: int) -> None:
+    def record_arrival(self, latest: int, clock: int) -> None:
         """Record the latest arrival time of a batch, and the clock at its last event."""
         sources = self.sources.state
         sources.arrived = latest if sources.arrived is None else max(sources.arrived, latest)

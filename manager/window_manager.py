@@ -61,11 +61,11 @@ class WindowManager:
         microseconds."""
 
     def restore(self, parts: Sequence[Events]) -> None:
-        """Add the events of the earlier manager whose state this one got, in order of arrival."""
+        """Add the events of the earlier manager, in order of arrival; ``state`` is the state of that manager."""
         self.queue.restore(parts)
 
     def resume(self) -> None:
-        """Settle those restored events that had been settled before, without evaluating windows."""
+        """Settle the restored events that were settled in the earlier manager, without evaluating windows."""
         if self.state.settled_count:
             self.queue.settle_first(self.state.settled_count)
 

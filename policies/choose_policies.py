@@ -52,8 +52,8 @@ from windowing.settings.rules import Aligned, Bounds, LateBy
 
 
 def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[EvictionPolicy, TriggerPolicy]:
-    """Returns the eviction and trigger policies of a bolt: those of its settings, or Storm's (ST-12), in event time the
-    Watermark... variants.
+    """Returns the eviction and trigger policies of a bolt: the user's, or Storm's (ST-12). In event time, Storm's
+    policies are the ``Watermark`` classes.
 
     Raises ConfigError if windows have no length, or a custom policy does not fit.
     """

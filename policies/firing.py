@@ -54,12 +54,12 @@ class WindowCapacity:
 
     @cached_property
     def following(self) -> NDArray[np.int64]:
-        """For a window that starts at each event, the first event that does not fit in by its bytes; keys are
-        ignored."""
+        """For each event, the first later event that does not fit, by its bytes, into a window that starts at the
+        event; keys are ignored."""
         return self._next(np.arange(len(self.bytes_before) - 1)) if self.bytes is not None else np.zeros(0, np.int64)
 
     def limit(self, following: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Limits the stops of windows that start at each event to the capacity."""
+        """Limit the stops of windows that start at each event to the capacity."""
         if self.events is not None:
             following = np.minimum(following, np.arange(len(following)) + self.events)
         return following if self.bytes is None else np.minimum(following, self.following)
@@ -357,9 +357,10 @@ _MANY = 32
 def _window_starts(
     heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns the first event of each window: those of keys (``heads``), and the event at which each window stops.
+    """Returns the first event of each window, for windows of a key that follow one another.
 
-    ``following``: the stop of a window that starts at each event. ``until``: the stop of the key of each event.
+    ``heads``: the first event of each key. ``following``: for each event, the stop of a window that starts there.
+    ``until``: for each event, the stop of its key.
     """
     starts, heads_now = [], heads
     while len(heads_now) >= _MANY:

@@ -103,8 +103,8 @@ class WatermarkTimeEvictionPolicy(TimeEvictionPolicy):
     lag: Duration = Duration(0)
 
     def evict(self, event: QueuedEvent, context: EvictionContext) -> Action:
-        """Returns STOP for an event that is later than the reference by more than the lag; decides like
-        TimeEvictionPolicy for others."""
+        """Returns STOP for an event that is later than the reference by more than the lag; else the action of
+        TimeEvictionPolicy."""
         if event.timestamp - context.reference > self.lag.micros:
             return Action.STOP
         return super().evict(event, context)
@@ -384,8 +384,8 @@ class SliceGrid:
 
 
 def last_window_end(eviction: EvictionPolicy | None, trigger: TriggerPolicy | None) -> LastEnd | None:
-    """Returns the function from events to the end of the last window that can hold each; None if this end depends on
-    other events, because windows are not aligned windows of time."""
+    """Returns a function that takes starts and ends of events, and returns the end of the last window of each. Returns
+    None if windows are not aligned windows of time, because the end then depends on other events."""
     if not isinstance(eviction, TimeEvictionPolicy) or not isinstance(trigger, TimeTriggerPolicy):
         return None
     if is_custom(eviction) or is_custom(trigger):

@@ -208,7 +208,7 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     return admitted
 
 
-def timely(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+def accepted_on_arrival(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Returns a mask of the events that pass the rules on arrival; only these advance the watermark."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
@@ -226,7 +226,7 @@ def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_sta
 def decide_by_arrival(
     times: NDArray[np.int64], arrivals: NDArray[np.int64] | int, rule: Arrival
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Decides which events are early or late by their arrival (AZ-14); returns the times of events in microseconds,
+    """Decide which events are early or late by their arrival (AZ-14). Returns the times of events in microseconds,
     adjusted if late, and the codes of decisions. An event exactly at a limit is neither early nor late (AZ-8,
     AZ-12)."""
     codes = np.zeros(len(times), np.int8)
@@ -288,7 +288,7 @@ class Admission:
         watermark: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-        """Decides which events are late; returns their times, perhaps adjusted, the codes of decisions, and for each
+        """Decide which events are late. Returns their times, perhaps adjusted, the codes of decisions, and for each
         event the time up to which windows were closed when it came.
 
         ``ends``: the ends of lifetimes. ``codes``: the decisions by arrival. ``source_mark``: the mark of the event's
@@ -305,7 +305,7 @@ class Admission:
         else:
             assert self.last_end is not None
             late = self.missed(compared, self.last_end(compared, ends), closed_until)
-        late &= timely(codes)
+        late &= accepted_on_arrival(codes)
         if not late.any():
             return times, codes, closed_until
         codes = codes.copy()

@@ -1,4 +1,4 @@
-"""The vocabulary of windbolt, and what its users subclass and read."""
+"""The basic types of windbolt, the base classes of bolts and spouts, and the settings of windows."""
 
 from windowing import aggregates
 from windowing.bolts.aggregate_bolt import AggregateBolt, Rank, TopN

@@ -194,7 +194,7 @@ _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked(call: Call) -> Call:
-    """Decorates a call with side effects: its arguments are checked before it runs."""
+    """Decorate a call with side effects: its arguments are checked before it runs."""
 
     def strict(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         about.check_names(args, kwargs)
@@ -207,7 +207,7 @@ def checked(call: Call) -> Call:
 
 
 def checked_value(call: Call) -> Call:
-    """Decorates a call without side effects, or a class of values. If an argument has a wrong type, the call is tried
+    """Decorate a call without side effects, or a class of values. If an argument has a wrong type, the call is tried
     first, because its own error is more precise."""
 
     def try_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -227,7 +227,7 @@ def checked_value(call: Call) -> Call:
 
 
 def checked_on_failure(call: Call) -> Call:
-    """Decorates a call that is made once per window or row: its arguments are checked only if it fails."""
+    """Decorate a call that is made once per window or row: its arguments are checked only if it fails."""
 
     def quick(function: Callable[..., Any]) -> Callable[..., Any]:
         about = _Signature(function)

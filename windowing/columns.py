@@ -186,7 +186,7 @@ def _sums_of_lengths(
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mixes the bits of each value by the finalizer of Splitmix64: each bit of the result depends on all bits of the
+    """Mix the bits of each value by the finalizer of Splitmix64: each bit of the result depends on all bits of the
     value, and different values stay different."""
     with np.errstate(over="ignore"):
         mixed = values >> np.uint64(30)

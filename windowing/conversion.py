@@ -529,7 +529,7 @@ def changed_by_json(values: dict[str, Any], where: str, places: dict[int, str] |
 
 
 def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
-    """Describes the first part of a value that JSON would change; ``places``: the paths of the lists and dicts before
+    """Describe the first part of a value that JSON would change; ``places``: the paths of the lists and dicts before
     it, by their ids."""
     kind, wrong = type(value), ""
     if kind is list or kind is dict:
@@ -549,7 +549,7 @@ def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
 
 
 def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, str]) -> str:
-    """Describes the first part that JSON would change among the keys of a dict, or in the content of a dict or list."""
+    """Describe the first part that JSON would change among the keys of a dict, or in the content of a dict or list."""
     for key in value if isinstance(value, dict) else ():
         if type(key) is not str:
             key_text = f"{repr_of(key):.60} (a {type(key).__name__})"

@@ -111,7 +111,7 @@ class TimeText:
         return hours.pop() * 3_600_000_000 + within_hour
 
     def _misfit(self, text: str) -> str:
-        """Describes where a text does not fit: the expected piece, the text before it, and the text in its place."""
+        """Describe where a text does not fit: the expected piece, the text before it, and the text in its place."""
         regex, end = "", 0
         for part in self.parts:
             regex += part.regex
@@ -128,7 +128,7 @@ class TimeText:
 
 
 def parse_pattern(pattern: str) -> TimeText:
-    """Parses a pattern; raises ConfigError for unknown letters, and for letters that do not give a time of day."""
+    """Parse a pattern. Raises ConfigError for unknown letters, and for letters that do not give a time of day."""
     tokens = (match.group() for match in _TOKEN.finditer(pattern))
     text = TimeText(pattern, tuple(_parts(pattern, tokens)))
     if missing := _missing(frozenset(text.letters)):
@@ -188,7 +188,7 @@ def _unreadable(pattern: str, why: str) -> ConfigError:
 
 
 def _missing(letters: Set[str]) -> str:
-    """Describes why the letters of a pattern do not give a time of day; "" if they do."""
+    """Describe why the letters of a pattern do not give a time of day; "" if they do."""
     if not letters & {"H", "k"}:
         if not letters & {"K", "h"}:
             return "it has no hours"

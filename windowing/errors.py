@@ -33,11 +33,11 @@ def _sentence(text: str) -> str:
 
 
 class ConfigError(WindboltError, ValueError):
-    """An invalid setting, reported by the call that was given it (a negative length, an unknown unit)."""
+    """An invalid setting, such as a negative length or an unknown unit; raised by the call that sets it."""
 
 
 def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
-    """Combines all mistakes of one call into one error; a single mistake is returned unchanged."""
+    """Combine all mistakes of one call into one error; a single mistake is returned unchanged."""
     if len(problems) == 1:
         return problems[0]
     lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
@@ -146,7 +146,7 @@ class ScenarioError(WindboltError, ValueError):
 
 
 class EnvironmentMissing(WindboltError):
-    """A program or package that a run needs, such as Java, and that is not installed."""
+    """A program or package that a run needs, such as Java, is not installed."""
 
 
 # Suggestions for names that do not exist.

@@ -63,7 +63,7 @@ class Events:
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:
-        """Concatenates the parts; either all parts have weights, or none."""
+        """Concatenate the parts; either all parts have weights, or none."""
         if len(parts) == 1:
             return parts[0]
         streams = None
@@ -131,7 +131,7 @@ def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> 
 
 
 def objects_of(column: pa.ChunkedArray) -> list[Any]:
-    """Returns a column as Python objects, by a faster way for the most frequent types than Arrow's ``to_pylist``."""
+    """Returns a column as Python objects; faster than Arrow's ``to_pylist`` for the most frequent types."""
     if column.null_count == len(column):
         return [None] * len(column)
     numbers = pa.types.is_integer(column.type) or column.type in _FLOATS

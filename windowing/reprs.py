@@ -23,7 +23,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Escapes the characters of a text that would control a terminal or cannot be shown, except those in ``keep``.
+    """Escape the characters of a text that would control a terminal or cannot be shown, except those in ``keep``.
 
     Such characters can come from any input; in a terminal they can move the cursor, and do far more.
     """
@@ -70,7 +70,7 @@ _PART = 60
 
 
 def one_line(text: str, most: int = LONGEST_REPR) -> str:
-    """Shortens a text to one line of at most ``most`` characters, by cutting out its middle."""
+    """Shorten a text to one line of at most ``most`` characters, by cutting out its middle."""
     text = printable(text)
     if len(text) <= most:
         return text

@@ -91,7 +91,7 @@ def written_schema(text: str) -> pa.Schema:
 
 
 def is_read_back(kind: pa.DataType) -> bool:
-    """True if a type in ``written_schema`` is the type that was written, and no null type in its place."""
+    """True if ``written_schema`` has read a type as it was written, and has not replaced it by the null type."""
     if pa.types.is_nested(kind):
         return all(is_read_back(kind.field(number).type) for number in range(kind.num_fields))
     return not pa.types.is_null(kind)

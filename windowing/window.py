@@ -99,8 +99,8 @@ class TupleWindow:
         fired_by: FiredBy | None = None,
         pane: Pane | None = None,
     ) -> None:
-        """``members``, ``new``, ``expired``: positions of events in ``source``; those of ``expired`` in
-        ``expired_from`` if that is given. ``expired`` None: there is no previous window."""
+        """``members``, ``new``, ``expired``: positions of events in ``source``. ``expired_from``: the source of
+        ``expired``, if it is another. ``expired`` None: there is no previous window."""
         self._source = source
         self._members, self._new, self._expired = members, new, expired
         self._expired_from = source if expired_from is None else expired_from
@@ -174,18 +174,18 @@ class TupleWindow:
 
     @property
     def new(self) -> pa.Table:
-        """The events that were not in the previous window; without a previous window, those that were in no window."""
+        """The events that were not in the previous window; without a previous window, the events that were in no
+        window."""
         self._record_all_read()
         return self._source.table(self._new)
 
     @property
     def expired(self) -> pa.Table:
-        """The events of the previous window, the one before it on the same task or of the same key, that are not in
-        this window (ST-21).
+        """The events of the previous window that are not in this window (ST-21), in the order of the previous window.
 
-        They are in the order of the previous window. Raises ConfigError if there is no previous window; for windows
-        per key and of other kinds than Storm's, also if the code of the bolt does not name ``expired``: see
-        ``with_policies(expired=...)``.
+        The previous window is the window before on the same task or of the same key. Raises ConfigError if there is no
+        previous window. For windows per key and of other kinds than Storm's, raises ConfigError also if the code of the
+        bolt does not name ``expired``: see ``with_policies(expired=...)``.
         """
         self._record_all_read()
         return self._expired_from.table(self._previous_events())

@@ -148,7 +148,7 @@ _NO_WINDOWS = WindowMembers(*(np.zeros(count, np.int64) for count in (0, 0, 1, 0
 
 @dataclass(frozen=True)
 class KeyedWindows:
-    """Windows in order of (end, key), some of them without events."""
+    """Windows in order of (end, key); a window may be without events."""
 
     windows: WindowMembers
     hashes: NDArray[np.int64]
@@ -390,7 +390,7 @@ class AssignedWindows:
                 self._events.mark_unwindowed(skipped)
 
     def _finished_at(self, upto: Limit) -> NDArray[np.bool_]:
-        """Returns a mask of the events that no window which ends after the limit needs, in sorted order."""
+        """Returns a mask, in sorted order, of the events that windows with an end after the limit do not need."""
         finished = np.ones(len(self._events), np.bool_)
         for assigner in self.assigners:
             finished &= assigner.finished(self._events.live, upto)

@@ -236,8 +236,8 @@ class PaneDecisions:
         final: NDArray[np.bool_],
         revised: NDArray[np.bool_],
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns masks of the windows that fire at their end, and of those that fire again after it: by the trigger
-        for late events, or when they close with new events."""
+        """Returns masks of the windows that fire at their end, and of the windows that fire again after their end: by
+        the trigger for late events, or when they close with new events."""
         panes, has_fired, takes_events = self.panes, states.on_time > 0, states.shut == 0
         first = takes_events & ended & ~has_fired
         if panes.at_end is not None:
@@ -249,7 +249,7 @@ class PaneDecisions:
     def _fired_by_trigger(
         self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Returns a mask of the windows that a trigger fires now; none of those that a firing has closed."""
+        """Returns a mask of the windows that a trigger fires now. Windows that a firing has closed do not fire."""
         if trigger is None:
             return np.zeros(len(states), np.bool_)
         advanced = np.where(states.mark > NONE, self.moment.watermark - states.mark, 0)
@@ -318,8 +318,10 @@ def _match_covered(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.
 
 
 def _count_open_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
-    """Returns, for each earlier window, the number of open windows before it in the order ``along``, which has the
-    indices of open windows, below ``count``, and of earlier windows, from ``count`` on."""
+    """Returns, for each earlier window, the number of open windows before it in the order ``along``.
+
+    The indices in ``along`` are of open windows if less than ``count``, else of earlier windows.
+    """
     counts = np.empty(len(along) - count, np.int64)
     places = np.flatnonzero(along >= count)
     counts[along[places] - count] = np.cumsum(along < count)[places]

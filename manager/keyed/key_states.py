@@ -229,7 +229,7 @@ class Substreams:
     def advance(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Advances the marks of keys by events in order of arrival; returns the mark of each event's key before and
+        """Advance the marks of keys by events in order of arrival. Returns the mark of each event's key before and
         after the event. ``values``: the key columns of the events."""
         order = hash_order(keys)
         ordered = keys[order]
@@ -288,8 +288,7 @@ class Substreams:
         return pa.table({**marks, **dict(zip(values.column_names, values.columns, strict=True))})
 
     def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
-        """Add the keys among ``distinct`` that are not known yet; ``firsts``: the rows of ``values`` with these
-        keys."""
+        """Add the new keys among ``distinct``. ``firsts``: the row of ``values`` for each key of ``distinct``."""
         unknown = ~np.isin(distinct, self.keys)
         new = distinct[unknown]
         if not len(new):

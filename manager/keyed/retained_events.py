@@ -129,7 +129,7 @@ class RetainedEvents:
 
     @staticmethod
     def concat(parts: Sequence[RetainedEvents]) -> RetainedEvents:
-        """Concatenates the events of the parts."""
+        """Concatenate the events of the parts."""
         if len(parts) == 1:
             return parts[0]
         given = {name: _concat_columns([getattr(part, name) for part in parts]) for name in COLUMNS}
@@ -170,14 +170,14 @@ def _rows_at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:
 
 
 def _concat_columns(parts: Sequence[NDArray[Any] | None]) -> Any:
-    """Concatenates the columns of parts; None if a part lacks the column."""
+    """Concatenate the columns of parts; None if a part lacks the column."""
     if any(part is None for part in parts):
         return None
     return np.concatenate([part for part in parts if part is not None])
 
 
 def _concat_masks(flags: Sequence[NDArray[np.bool_] | None], parts: Sequence[RetainedEvents]) -> Any:
-    """Concatenates the masks of parts, False for a part without the mask; None if all parts lack it."""
+    """Concatenate the masks of parts, False for a part without the mask; None if all parts lack it."""
     if all(flag is None for flag in flags):
         return None
     return np.concatenate(
@@ -253,7 +253,7 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
         return table.column(name).to_numpy() if name in names else None
 
     flags, numbers = np.zeros(table.num_rows, np.uint8), None
-    where = ref.to_flags()
+    where = ref.ref_of_flags()
     if where is not None:
         beside = store.read(where)
         flags = beside.column("flags").to_numpy()

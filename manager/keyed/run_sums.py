@@ -58,7 +58,7 @@ class RunSums(PartialSums):
         super().__init__(aggregates, streams, traced)
         self.assigner = assigner
         self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
-        """The columns of events that rows have too: those of the windows' key and of the result's key."""
+        """The columns that rows have in common with events: the key of windows, and the key of results."""
         self._split_by = tuple(name for name in aggregates.by if name not in key)
         """The columns of the result's key that are not in the windows' key; a run has a row for each of their
         values."""
@@ -91,8 +91,8 @@ class RunSums(PartialSums):
         return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
 
     def merge(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> RetainedEvents:
-        """Merge one or more rows, in order of arrival: the rows of a run that have been in a window become one row,
-        and so do the others. ``codes`` as for ``fold``."""
+        """Merge one or more rows, in order of arrival. The rows of a run become up to two rows: of the events that
+        have been in a window, and of the other events. ``codes``: as for ``fold``."""
         runs = self._runs_of(rows, codes)
         split = self._split(rows)
         fresh = np.ones(len(rows), np.int64) if rows.accounted is None else (~rows.accounted).astype(np.int64)
@@ -137,7 +137,7 @@ class RunSums(PartialSums):
         )  # fmt: skip
 
     def _runs_after(self, before: RetainedEvents, events: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
-        """Returns the runs of events; some runs begin with rows of earlier events, ``before``."""
+        """Returns the runs of events. A run may continue a run of ``before``, the rows of earlier events."""
         assert before.keys is not None
         assert codes is not None
         none, first = events.payload.select([]), len(before)

@@ -24,7 +24,15 @@ from manager.storage.files import (
 )
 from manager.storage.manifest import Manifest, batch_in_words, batch_key, batch_name
 from manager.storage.object_store import is_object_store
-from manager.storage.sealed_files import Committed, FencedLog, Owner, SealedFolder, delete_all, last_entry, required
+from manager.storage.sealed_files import (
+    Committed,
+    FencedLog,
+    Owner,
+    SealedFolder,
+    delete_all,
+    last_entry,
+    require_document,
+)
 from manager.storage.segment_files import FileSegments, MemorySegments, epoch_of
 from manager.storage.segments import SegmentStore
 from windowing.errors import CheckpointError, DamagedCheckpoint
@@ -72,7 +80,7 @@ def read_copy(files: SealedFolder, key: str) -> Manifest:
     """Returns the manifest of a batch from ``manifests/``. Raises DamagedCheckpoint if it is damaged or missing."""
     name = f"manifests/{key}"
     return manifest_of(
-        required(files.read(name), files.path(name), "what the batch came to was written there"), files, key
+        require_document(files.read(name), files.path(name), "what the batch came to was written there"), files, key
     )
 
 
@@ -288,7 +296,9 @@ class FileCheckpoint:
         if self._log is None:
             self.files.write(name, document)
         elif not self.files.create(name, document | {"epoch": self.epoch, "id": uuid.uuid4().hex}):
-            return required(read_plan(self.files, key), self.files.path(name), "it was there a moment ago"), False
+            return require_document(
+                read_plan(self.files, key), self.files.path(name), "it was there a moment ago"
+            ), False
         return plan, True
 
     def replan(self, key: str, plan: dict[str, Any]) -> bool:
@@ -416,13 +426,13 @@ class FileCheckpoint:
         """Write the copies of the committed state, and delete the copies of batches to which a run can no longer go
         back."""
         if committed.manifest is not None:
-            self._copy_one(f"manifests/{committed.batch}", committed.manifest)
+            self._write_copy(f"manifests/{committed.batch}", committed.manifest)
         for name, note in committed.notes.items():
-            self._copy_one(name, note)
+            self._write_copy(name, note)
         if committed.first is not None:
             self.files.delete(*(f"manifests/{key}" for key in self.batches() if key < committed.first))
 
-    def _copy_one(self, name: str, values: Any) -> None:
+    def _write_copy(self, name: str, values: Any) -> None:
         present = None
         with suppress(DamagedCheckpoint):
             present = self.files.read(name)
@@ -485,8 +495,8 @@ class FileCheckpoint:
         with during("copying what is committed", "it is committed, and the next run copies the rest"):
             self._copy(committed)
 
-    def tidy(self) -> None:
-        """Delete what a process that died has left; called at the end of a run without a commit."""
+    def delete_leftovers(self) -> None:
+        """Delete the files that an earlier process has left; called at the end of a run without a commit."""
         if self._kept and self._all_readable and not self._swept:
             key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
             with during("deleting what an earlier run has left", "nothing is lost"):

@@ -259,7 +259,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         try:
-            with self.asked():
+            with self.as_os_error():
                 found = list(self._client.list_status(selector.base_dir, selector.recursive))
         except FileNotFoundError:
             if selector.allow_not_found:
@@ -270,7 +270,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         return [_file_info(status) for status in found]
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        with self.asked():
+        with self.as_os_error():
             self._client.mkdirs(path, 0o755, recursive)
 
     def delete_dir(self, path: str) -> None:
@@ -291,7 +291,7 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
 
     def rename(self, source: str, target: str, *, overwrite: bool) -> None:
         """Rename a file or folder atomically. Raises FileExistsError unless ``overwrite`` is set."""
-        with self.asked():
+        with self.as_os_error():
             self._client.rename(source, target, overwrite)
 
     def write(self, path: str, data: bytes) -> None:
@@ -322,38 +322,38 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
         """Returns a reader of the bytes of a file."""
         return _Source(self, path)
 
-    def opened(self, path: str) -> Any:
+    def open_reader(self, path: str) -> Any:
         """Returns hdfs-native's reader of a file.
 
         Raises ConnectionError, which passes, if the file seems too short. A file may be closed before the NameNode has
         heard of its last block from a DataNode, and hdfs-native then leaves that block out.
         """
-        with self.asked():
+        with self.as_os_error():
             reader, whole = self._client.read(path), self._client.get_file_info(path)
         if reader.size < whole.length:
             raise ConnectionError(f"{self._place} does not know yet where the last of {path} is")
         return reader
 
-    def created(self, path: str) -> Any:
+    def open_writer(self, path: str) -> Any:
         """Returns hdfs-native's writer of a new file, which replaces an existing file. Missing folders are created."""
-        with self.asked():
+        with self.as_os_error():
             import hdfs_native
 
             return self._client.create(path, hdfs_native.WriteOptions(overwrite=True))
 
     def _info(self, path: str) -> pafs.FileInfo:
         try:
-            with self.asked():
+            with self.as_os_error():
                 return _file_info(self._client.get_file_info(path))
         except FileNotFoundError:
             return pafs.FileInfo(path, pafs.FileType.NotFound)
 
     def _delete(self, path: str, *, folder: bool) -> None:
-        with self.asked():
+        with self.as_os_error():
             if not self._client.delete(path, folder):
                 raise FileNotFoundError(path)
 
-    def asked(self) -> AbstractContextManager[None]:
+    def as_os_error(self) -> AbstractContextManager[None]:
         """Returns a context manager for requests to HDFS."""
         return as_os_error(self._place)
 
@@ -369,7 +369,7 @@ class _Source(SeekableFile):
     """A seekable reader of a file. Raises FileNotFoundError."""
 
     def __init__(self, handler: _Handler, path: str) -> None:
-        self._handler, self._reader = handler, handler.opened(path)
+        self._handler, self._reader = handler, handler.open_reader(path)
         super().__init__(int(self._reader.size))
 
     def read(self, size: int | None = -1) -> bytes:
@@ -383,7 +383,7 @@ class _Source(SeekableFile):
         wanted = min(length, self._size - start)
         if wanted <= 0:
             return b""
-        with self._handler.asked():
+        with self._handler.as_os_error():
             return bytes(self._reader.read_range(start, wanted))
 
 
@@ -394,7 +394,7 @@ class _Target(io.RawIOBase):
     def __init__(self, handler: _Handler, path: str) -> None:
         super().__init__()
         self._failed = True  # until there is a file
-        self._handler, self._writer = handler, handler.created(path)
+        self._handler, self._writer = handler, handler.open_writer(path)
         self._failed = False
 
     def writable(self) -> bool:
@@ -402,7 +402,7 @@ class _Target(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            with self._handler.asked():
+            with self._handler.as_os_error():
                 return int(self._writer.write(bytes(data)))
         except OSError:
             self._failed = True
@@ -413,5 +413,5 @@ class _Target(io.RawIOBase):
             return
         super().close()
         if not self._failed:
-            with self._handler.asked():
+            with self._handler.as_os_error():
                 self._writer.close()

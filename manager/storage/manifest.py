@@ -113,7 +113,7 @@ class Manifest:
             for task in bolt.tasks:
                 for ref in task.all_refs():
                     yield ref
-                    flags = ref.to_flags()
+                    flags = ref.ref_of_flags()
                     if flags is not None:
                         yield flags
 

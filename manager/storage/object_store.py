@@ -46,10 +46,10 @@ def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
             do="name a folder on this machine, or a place in s3://, gs://, abfss:// or hdfs://; or mount it here",
         )
     root, inside = root_and_path(uri, options=options)
-    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _opened(root, _process())
+    plain, path = (open_hdfs(root), "/") if is_hdfs(uri) else _open_filesystem(root, _process())
     if inside:
         path = f"{path.removesuffix('/')}/{inside}"
-    return (_retrying(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
+    return (_with_retries(plain) if is_object_store(uri) or is_hdfs(uri) else plain), path
 
 
 def create_object(uri: str, path: str, data: bytes) -> bool:
@@ -139,7 +139,7 @@ def is_object_store(uri: str | None) -> bool:
     return uri is not None and not is_hdfs(uri) and urlsplit(uri).scheme != "file"
 
 
-def _retrying(plain: pafs.FileSystem) -> pafs.FileSystem:
+def _with_retries(plain: pafs.FileSystem) -> pafs.FileSystem:
     return pafs.PyFileSystem(RetryingFileSystem(plain))
 
 
@@ -148,12 +148,12 @@ def _process() -> _Process:
 
 
 @lru_cache(maxsize=256)
-def _opened(uri: str, process: _Process) -> tuple[pafs.FileSystem, str]:
-    filesystem, path = pafs.FileSystem.from_uri(_as_pyarrow_names_it(uri))
+def _open_filesystem(uri: str, process: _Process) -> tuple[pafs.FileSystem, str]:
+    filesystem, path = pafs.FileSystem.from_uri(_name_for_pyarrow(uri))
     return filesystem, path
 
 
-def _as_pyarrow_names_it(uri: str) -> str:
+def _name_for_pyarrow(uri: str) -> str:
     scheme, rest = uri.split("://", 1)
     if scheme != "s3":
         return uri
@@ -200,7 +200,7 @@ def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
     """Returns the options with which obstore uses the same store, as the same user, as pyarrow."""
     at = urlsplit(uri)
     asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
-    options: dict[str, Any] = {"region": asked.get("region") or _opened(uri, process)[0].region}
+    options: dict[str, Any] = {"region": asked.get("region") or _open_filesystem(uri, process)[0].region}
     endpoint = asked.get("endpoint_override")
     if endpoint:
         options["endpoint"] = endpoint if "://" in endpoint else f"{asked.get('scheme', 'https')}://{endpoint}"

@@ -46,7 +46,7 @@ def unseal(data: bytes, path: str) -> str:
     if known is None:
         if _is_unsealed(data):
             raise _other_format(path, "an older one, without checksums")
-        raise DamagedCheckpoint(f"{path} is damaged", why=f"{_looks(data)} instead of text with a checksum")
+        raise DamagedCheckpoint(f"{path} is damaged", why=f"{_describe_content(data)} instead of text with a checksum")
     version = int(known[1])
     if header != _header(version, body):
         raise DamagedCheckpoint(f"{path} is damaged", why=f"its checksum does not match its {len(body):,} bytes")
@@ -68,7 +68,7 @@ def _is_unsealed(data: bytes) -> bool:
         return False
 
 
-def _looks(data: bytes) -> str:
+def _describe_content(data: bytes) -> str:
     return "it is empty" if not data else f"it begins with {data[:20]!r}"
 
 
@@ -98,7 +98,7 @@ class SealedFolder:
 
     @property
     def place(self) -> str:
-        """The folder for texts: with its scheme, unless the folder is local."""
+        """The name of the folder in error texts: a URI, or the path of a local folder."""
         at = urlsplit(self.uri or "")
         host = "" if not at.scheme or is_object_store(self.uri) else at.netloc
         return f"{at.scheme}://{host}{self.root}" if at.scheme else self.root
@@ -217,7 +217,7 @@ def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str
         files.delete(filesystem, path, missing=missing or is_hdfs(uri))
 
 
-def required(found: Any, path: str, why: str) -> Any:
+def require_document(found: Any, path: str, why: str) -> Any:
     """Returns the document ``found``; raises DamagedCheckpoint with the reason ``why`` for None."""
     if found is None:
         raise DamagedCheckpoint(f"{path} is gone", why=why)
@@ -304,7 +304,7 @@ class FencedLog:
             if number and before is None:
                 continue  # the owner has committed again, and deleted this entry
             if again and before is not None and before["run"] != owner.run:
-                raise self._lost()
+                raise self._taken_over_error()
             committed = settle(None if before is None else Committed.from_entry(before))
             if not self._create(number + 1, _new_entry(owner, number + 1, committed)):
                 continue
@@ -313,7 +313,7 @@ class FencedLog:
                 self.epoch, self._owner = number + 1, owner
                 return committed
             if later["epoch"] > number + 1:
-                raise self._lost()
+                raise self._taken_over_error()
             # the former owner had used this number, committed again and deleted the entry: this claim is not valid
         raise CheckpointError(
             f"checkpoint {self._files.place.removesuffix('/windbolt')} cannot be claimed",
@@ -326,13 +326,13 @@ class FencedLog:
         the commit is valid then depends on that run."""
         assert self._owner is not None, "claim() comes before the first commit"
         if not self._create(self._last + 1, _new_entry(self._owner, self.epoch, committed)):
-            raise self._lost()
+            raise self._taken_over_error()
         self.check()
 
     def check(self) -> None:
         """Raise TakenOver if another run has claimed the checkpoint since this run's last entry."""
         if max(_numbers(self._files), default=0) > self._last:
-            raise self._lost()
+            raise self._taken_over_error()
 
     def clean(self) -> None:
         """Delete the entries before this run's last entry.
@@ -356,7 +356,7 @@ class FencedLog:
                 return found
         return None
 
-    def _lost(self) -> TakenOver:
+    def _taken_over_error(self) -> TakenOver:
         unknown: LogEntry = {"owner": "another run", "since": None}
         latest = self._files.read(_name(max(_numbers(self._files), default=0))) or unknown
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""

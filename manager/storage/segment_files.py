@@ -37,7 +37,7 @@ Checksum = Callable[[pa.Buffer | bytes, int], int]
 """Function of bytes and of the checksum of the bytes before (0 for none); returns the checksum of all."""
 
 
-def _fastest() -> Checksum:
+def _fastest_crc32() -> Checksum:
     try:
         module = import_module("isal.isal_zlib")  # pip install windbolt[checksums]
     except ImportError:
@@ -45,7 +45,7 @@ def _fastest() -> Checksum:
     return cast("Checksum", module.crc32)
 
 
-crc32 = _fastest()
+crc32 = _fastest_crc32()
 
 
 # Sections of segments in object stores and HDFS: read in pieces of a quarter of a megabyte, which are cached.
@@ -237,10 +237,10 @@ class FileSegments:
         """True if each read of a segment is a request to a server."""
         return self.uri is not None
 
-    def span(self, segment: str, start: int, length: int) -> bytes:
+    def read_unverified(self, segment: str, start: int, length: int) -> bytes:
         """Returns bytes of a segment, not cached and not verified; fewer at its end."""
         path = f"{self.root}/{segment}"
-        with _reading(path):
+        with _as_read_error(path):
             if self.uri is not None:
                 return fetch_range(self.uri, path, start, length)
             with open(path, "rb") as file:
@@ -257,7 +257,7 @@ class FileSegments:
 
     def _bytes(self, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
         path = f"{self.root}/{ref.segment}"
-        with _reading(path):
+        with _as_read_error(path):
             return self._section(path, ref)
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
@@ -274,7 +274,7 @@ class FileSegments:
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _as_read_error(path: str) -> Iterator[None]:
     with as_storage_error(path, "read"):
         try:
             yield
@@ -311,14 +311,14 @@ class FileWriter:
         if self._file is None:
             self._begun = True
             self._file = private_stream(self.store.filesystem, self._path)
-        with self._touching():
+        with self._as_write_error():
             self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
             return int(self._file.tell())
 
     def append(self, data: pa.Buffer | bytes | memoryview) -> None:
         """Write bytes of the section that was begun last."""
         assert self._file is not None
-        with self._touching():
+        with self._as_write_error():
             self._file.write(data)
 
     def __enter__(self) -> Self:
@@ -338,7 +338,7 @@ class FileWriter:
 
     def _close(self) -> None:
         if self._file is not None:
-            with self._touching():
+            with self._as_write_error():
                 self._file.close()
 
     def _remove(self) -> None:
@@ -353,7 +353,7 @@ class FileWriter:
     def _path(self) -> str:
         return f"{self.store.root}/{self.name}"
 
-    def _touching(self) -> AbstractContextManager[None]:
+    def _as_write_error(self) -> AbstractContextManager[None]:
         return as_storage_error(self._path, "written")
 
 
@@ -487,7 +487,7 @@ def _read(store: FileSegments, names: Sequence[str], runs: Sequence[tuple[int, i
 
     def read(run: tuple[int, int, int]) -> pa.Buffer:
         segment, start, length = run
-        return pa.py_buffer(store.span(names[segment], start, length))
+        return pa.py_buffer(store.read_unverified(names[segment], start, length))
 
     with ThreadPoolExecutor(min(AT_ONCE, len(runs))) as threads:
         return list(threads.map(read, runs))

@@ -104,19 +104,19 @@ class Ref:
             checksum=checksum,
         )
 
-    def named(self, names: Mapping[str, str]) -> Ref:
+    def with_segments(self, names: Mapping[str, str]) -> Ref:
         """Returns the reference with renamed segments. ``names``: the new names by the old."""
         flags = self.flags and self.flags._replace(segment=names[self.flags.segment])
         return replace(self, segment=names[self.segment], flags=flags)
 
-    def to_flags(self) -> Ref | None:
+    def ref_of_flags(self) -> Ref | None:
         """Returns a reference to the flags of the rows; None without flags."""
         if self.flags is None:
             return None
         segment, offset, length, checksum, _ = self.flags
         return Ref(segment, offset, length, self.rows, checksum=checksum)
 
-    def without(self, rows: int, events: Events, streams: int) -> Ref:
+    def without_first(self, rows: int, events: Events, streams: int) -> Ref:
         """Returns the reference without the first ``rows`` needed rows. ``events``: the needed rows, at least the first
         ``rows``."""
         left = events.slice(rows, len(events))
@@ -226,7 +226,7 @@ class Refs(Sequence[Ref]):
             at += count
         return found
 
-    def join(self, start: int, stop: int, ref: Ref) -> None:
+    def replace(self, start: int, stop: int, ref: Ref) -> None:
         """Replace the references from index ``start`` up to ``stop`` by one reference."""
         before, after = self.between(0, start), self.between(stop, len(self))
         self._parts = [*before._parts, ref, *after._parts]
@@ -351,7 +351,7 @@ class RefColumns:
         """Shape (references, 4): offset, length, number of rows and checksum of each section."""
         return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
 
-    def moved(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
+    def in_segments(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
         """Returns references to copies of the sections. ``segments``: the index in ``names`` of the segment of each
         copy. ``offsets``: the offset of each copy in bytes."""
         used, numbers = np.unique(segments, return_inverse=True)

@@ -488,7 +488,7 @@ class TaskState:
 
     def with_segments(self, names: Mapping[str, str]) -> TaskState:
         """Returns the state with renamed segments. ``names``: the new names by the old."""
-        return self.with_rows(lambda ref: ref.named(names))
+        return self.with_rows(lambda ref: ref.with_segments(names))
 
     def to_json(self) -> dict[str, Any]:
         """Returns the state as plain JSON values, with the family of its windows."""

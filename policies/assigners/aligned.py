@@ -88,7 +88,7 @@ class WindowMembers:
     ends: NDArray[np.int64]
     """The end of each window in microseconds."""
     offsets: NDArray[np.int64]
-    """Offsets into ``members``, one more than windows: window i holds ``members[offsets[i]:offsets[i + 1]]``."""
+    """Offsets into ``members``: window i holds ``members[offsets[i]:offsets[i + 1]]``."""
     members: NDArray[np.int64]
     """Indices into the live events, ascending within each window."""
 
@@ -106,8 +106,8 @@ class WindowMembers:
 class EventRuns:
     """Runs of events of one key that are in the same windows, whatever other events come.
 
-    Runs are in order of (key, time, arrival), or of the arrival of their last events. Among events of equal key and
-    time, one that came earlier is in the same or an earlier run.
+    Runs are in order of (key, time, arrival), or of the arrival of their last events. Of two events of equal key and
+    time, the first to arrive is in the same run as the second or in an earlier run.
     """
 
     numbers: NDArray[np.int64]
@@ -179,8 +179,8 @@ class WindowAssigner(ABC):
 
     @abstractmethod
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
-        """Returns a mask of the events that no window which ends after ``upto`` needs, whatever events come at or after
-        ``upto``."""
+        """Returns a mask of the events that are in no window with an end after ``upto``, and do not change such a
+        window, whatever later events come."""
 
     def skipped(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
         """Returns a mask of the events that no window will hold, although later windows need them; None if there are
@@ -438,8 +438,8 @@ def first_of_keys(live: LiveEvents) -> NDArray[np.bool_]:
 def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
     """Returns the last instant of each event in microseconds; for an endless event a finite time after all others.
 
-    For a lifetime without length it is long before the event. If the limit ``upto`` is FOREVER, endless events last as
-    long as the latest known event of their key, so that the number of their windows is finite.
+    For a lifetime without length this is a time long before the event. If the limit ``upto`` is FOREVER, endless events
+    last until the latest known event of their key, so that the number of windows is finite.
     """
     if live.ends is None:
         return live.starts
@@ -460,8 +460,8 @@ def expand_counts(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
 
 
 def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """Divide windows with these numbers of members into pieces of bounded size. Yields for each piece its first
-    window, the window after its last one, and the offsets of the members of its windows (one more than windows)."""
+    """Divide windows, given by their numbers of members, into pieces of limited size. Yields for each piece its first
+    window, the window after its last window, and the offsets of the members of windows."""
     totals = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):

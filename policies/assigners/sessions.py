@@ -486,8 +486,11 @@ class CountedWindows(WindowAssigner):
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
 
     def _ranks(self, live: LiveEvents, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Returns the rank of each event among the events of its key since the last window, from 1; and a mask of the
-        events that are counted at the limit. A row that stands for several events has the rank of the last one."""
+        """Returns the rank of each event, and a mask of the events up to the limit.
+
+        Events of a key are numbered from 1 after its last window. A row for several events has the rank of its last
+        event.
+        """
         counted = live.starts <= upto
         if not self._leaves_gaps and live.accounted is not None:
             counted &= ~live.accounted

@@ -49,7 +49,7 @@ class Intervals:
     first: NDArray[np.int64]
     """The first interval of each of these events."""
     stop: NDArray[np.int64]
-    """The interval after the last one of each of these events."""
+    """The index after the last interval of each of these events."""
 
     @staticmethod
     def between(
@@ -285,7 +285,7 @@ class SlidingLogWindows(WindowAssigner):
     """The window (t - length, t] at every t at which an event of a key enters or leaves it (AZ-21).
 
     An event enters at its time and leaves ``length`` later. Changes at the same time form one window; empty windows are
-    left out. An event neither is in nor causes windows that were closed when it came (``LiveEvents.closed_until``).
+    left out. An event has no effect on windows that were closed when it came (``LiveEvents.closed_until``).
 
     Raises ConfigError for a length of zero; ``assign`` raises it for events with lifetimes.
     """
@@ -386,7 +386,7 @@ class MeetingWindows(WindowAssigner):
 
     how: How
     left: int
-    """The index of the left one of the bolt's two inputs."""
+    """The index of the left input."""
     edges: bool = False
     """True if the end of an event may become known later, so that an event without an end must be retained."""
 
@@ -401,8 +401,8 @@ class MeetingWindows(WindowAssigner):
         return self.assign(live, after, FOREVER - 1)
 
     def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
-        """Yields the moments at which events begin too, also those without rows: ``how`` must not change which events
-        are late."""
+        """Yields also the moments at which events begin, with or without rows, because ``how`` must not change which
+        events are late."""
         return chain(onset_slices(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
@@ -553,7 +553,7 @@ def _witnesses(
 
 
 def _intervals_at(live: LiveEvents, events: NDArray[np.int64], moments: NDArray[np.int64]) -> Intervals:
-    """Returns intervals of one microsecond at the moments of events; each holds the events of a key with its
+    """Returns intervals of one microsecond, one for each key and moment; each holds the events with this key and
     moment."""
     keys = _keys(live)[events]
     order = np.lexsort((moments, keys))
@@ -574,7 +574,7 @@ def _intervals_at(live: LiveEvents, events: NDArray[np.int64], moments: NDArray[
 
 
 def _combined(one: Intervals, other: Intervals) -> Intervals:
-    """Concatenates intervals; of two with the same time and key, that of ``one`` comes first."""
+    """Concatenate intervals in order; among intervals of equal time and key, those of ``one`` come first."""
     interval_indices = {"first", "stop"}
     columns = {
         each.name: np.concatenate(

@@ -634,7 +634,7 @@ class CheckpointedRun(ABC):
         if closes(self.summary, self.options):
             self._close()
         self.micro_batch.tidy()
-        self.checkpoint.tidy()
+        self.checkpoint.delete_leftovers()
         for watched in self.watched.values():
             watched.look()
         self.summary.complaints += [*self._remarks(), *self.complaints]

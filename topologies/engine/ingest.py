@@ -16,7 +16,7 @@ from manager.storage.files import as_storage_error, naming_owner
 from manager.storage.segment_files import epoch_prefix
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter, write_events
 from manager.watermarks import NO_PARTITION
-from policies.watermarks import NONE, Decision, accepted, all_accepted, timely
+from policies.watermarks import NONE, Decision, accepted, accepted_on_arrival, all_accepted
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,
@@ -342,7 +342,7 @@ def _arrival_columns(
     node: WindowedNode, timed_rows: TimedRows, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """Returns the columns from which the watermark is computed, for rows in order of arrival."""
-    settings, seen = node.bolt.settings, timely(timed_rows.codes)
+    settings, seen = node.bolt.settings, accepted_on_arrival(timed_rows.codes)
     columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": _advancing(timed_rows)}
     if settings.watermark_field is not None:
         columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given

@@ -113,7 +113,7 @@ def compact_segments(topology: Graph, progress: BatchProgress, executor: Executo
     joined = executor.map(compact, [item for _, item in found], progress.context)
     for (start, item), ref in zip(found, joined, strict=True):
         task = progress.state.bolts[item.bolt].tasks[item.task]
-        task.refs.join(start, start + len(item.refs), ref)
+        task.refs.replace(start, start + len(item.refs), ref)
 
 
 def _to_compact(topology: Graph, progress: BatchProgress) -> Iterator[tuple[int, CompactItem]]:
@@ -226,7 +226,7 @@ class _WrittenSections:
             found[bolt] = []
             for part in parts:
                 here = slice(first, first := first + len(part.tasks))
-                found[bolt].append(Sections(part.tasks, part.refs.moved(names, segments[here], offsets[here])))
+                found[bolt].append(Sections(part.tasks, part.refs.in_segments(names, segments[here], offsets[here])))
         return found
 
 

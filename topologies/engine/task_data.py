@@ -583,7 +583,7 @@ class FireItem:
         """Yields the sections that the task will read: of its state, and of events that it has yet to admit."""
         for ref in self.state.all_refs():
             if ref.needed:
-                flags = ref.to_flags()
+                flags = ref.ref_of_flags()
                 yield from [ref] if flags is None else [ref, flags]
         if self.admit.sections is not None:
             yield from self.admit.sections.refs

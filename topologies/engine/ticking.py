@@ -214,7 +214,7 @@ def _follow_events(
         around = watermarks.sequence(read_arrivals(store, order), seen.last_clock)
         marks = _write(store, progress.context, around)
     if seen.arrived is not None and seen.last_clock is not None:
-        watermarks.arrived(seen.arrived, seen.last_clock)
+        watermarks.record_arrival(seen.arrived, seen.last_clock)
     return marks
 
 

@@ -194,7 +194,7 @@ def min_by(field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
 
 @checked_value
 def top(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
-    """Collects the results of ``max_by`` for the ``k`` events with the greatest values: an array, the greatest first.
+    """Collect the results of ``max_by`` for the ``k`` events with the greatest values: an array, the greatest first.
 
     Events with equal values are in order of time, then of arrival. The array is shorter if fewer than ``k`` events have
     a value. At most ``k`` events are kept for each key and slice of time.
@@ -204,7 +204,7 @@ def top(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggrega
 
 @checked_value
 def bottom(k: int, field: str | Sequence[str] | None = None, *, by: str) -> Aggregate:
-    """Collects the results of ``min_by`` for the ``k`` events with the least values: an array, the least first."""
+    """Collect the results of ``min_by`` for the ``k`` events with the least values: an array, the least first."""
     return Top(**field_arguments(field), by=by, limit=k, greatest=False)
 
 

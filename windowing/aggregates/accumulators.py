@@ -36,7 +36,7 @@ class EventColumns:
         self._decoded: dict[str, pa.Array] = {}
 
     def decoded(self, field: str) -> pa.Array:
-        """Returns a column; one of dictionary type is decoded."""
+        """Returns a column; a column of dictionary type is decoded."""
         if field not in self._decoded:
             column = self.columns[field]
             self._decoded[field] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -1,4 +1,4 @@
-"""Declarations of aggregates: the built-in ones, and those that users define by functions."""
+"""Declarations of aggregates: built-in aggregates, and aggregates from functions of the user."""
 
 from __future__ import annotations
 

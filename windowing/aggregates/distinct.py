@@ -70,7 +70,7 @@ def _tallied(owners: NDArray[np.int64], count: int, values: pa.Array, counts: ND
 
 @dataclass(frozen=True)
 class Mode(ValueAggregate):
-    """The value that occurs most often, or the least of several that do; null if all values are null."""
+    """The most frequent value, or the least of several such values; null if all values are null."""
 
     def refusal(self) -> tuple[str, str] | None:
         return None if can_be_ranked(self.kind) else NO_ORDER
@@ -165,8 +165,7 @@ _ZEROS = 46
 """Number of bits of a hash in which leading zeros are counted; at most 18 further bits select the register."""
 _LEAST, _MOST = 0.0025, 0.25
 _SEED = np.uint64(0x5851F42D4C957F2D)
-"""Seed of these hashes. It must differ from the seed of fields groupings, whose hashes decide which values a task
-gets."""
+"""Seed of the hashes; other than the seed of fields groupings, whose hashes determine the task of a value."""
 
 
 @dataclass(frozen=True)

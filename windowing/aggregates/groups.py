@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _ROOM = 1 << 12
 _SPARSE = 8
-"""Greatest number of possible groups per row with which each group has a slot in an array; with more of them, rows are
-sorted."""
+"""Greatest number of possible groups per row for which groups are slots of an array. With more possible groups, rows
+are sorted."""
 _EXACT = 1 << 53
 """Whole numbers below this are exact as doubles, which are summed faster."""
 
@@ -104,7 +104,7 @@ class Groups:
         return sums
 
     def reduced(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
-        """Reduces the values of each group by a ufunc such as ``np.minimum``, beginning with ``start``."""
+        """Reduce the values of each group by a ufunc such as ``np.minimum``, beginning with ``start``."""
         with np.errstate(invalid="ignore"):  # NaN
             if self._dense:
                 extremes = np.full(self.size, start, values.dtype)

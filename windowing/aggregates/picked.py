@@ -1,4 +1,4 @@
-"""Aggregates that pick events: the first or last, the one with the greatest or least value, the first few."""
+"""Aggregates that pick events: the first, the last, the event with the greatest or least value, or several."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picking(Aggregate):
-    """An aggregate of events that are picked by the order of a column; it keeps one of their columns, or a struct of
-    several or all columns."""
+    """An aggregate of events that are picked by the order of a column. The result has one column of the picked events,
+    or a struct of several or all columns."""
 
     columns: tuple[str, ...] | None = None
     """The fields of the struct; None: the column ``field`` is kept, or if that is None too, the whole event."""

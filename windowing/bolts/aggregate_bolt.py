@@ -201,7 +201,7 @@ class AggregateBolt(BatchWindowedBolt):
         keys: Iterable[Any] | None = None,
         since: datetime | str | None = None,
     ) -> Self:
-        """Emits a row for windows without events too; the key of windows (``with_key``) must have the columns of
+        """Emit a row for windows without events too; the key of windows (``with_key``) must have the columns of
         ``by``.
 
         In such a row counts are 0 and other aggregates null. ``fill``: other values, by the column of the aggregate,

@@ -323,7 +323,7 @@ class ConfiguredBolt(Component):
             raise ConfigError(what, why=error.why, do=error.do) from None
 
     def _derive_watermark_every(self, before: WindowSettings, *, chosen: bool) -> Self:
-        """Derives how often watermarks are made from the watermark column or the watermark per key, unless the user
+        """Derive how often watermarks are made from the watermark column or the watermark per key, unless the user
         sets it.
 
         ``before``: the settings before this call. ``chosen``: True if this call sets the interval.
@@ -417,7 +417,7 @@ class ConfiguredBolt(Component):
 
 
 def named_arguments(**arguments: Any) -> dict[str, Any]:
-    """Returns the arguments that are given."""
+    """Returns the arguments that are not UNSET."""
     return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
@@ -512,7 +512,7 @@ class TaskBolt(ConfiguredBolt):
 
     @checked_value
     def with_key(self, *fields: str | Sequence[str]) -> Self:
-        """Forms windows for each value of these columns, not for each task; ``window.key`` is the value. A StatefulBolt
+        """Form windows for each value of these columns, not for each task; ``window.key`` is the value. A StatefulBolt
         has a state for each value.
 
         ``with_key("line", "sensor")`` and ``with_key(["line", "sensor"])`` are the same. With several tasks, the inputs

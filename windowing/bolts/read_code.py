@@ -66,8 +66,7 @@ def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
 
 
 _LIKENESS = 0.75
-"""Least likeness, for ``nearest``, of two names of which one counts as a misspelling of the other: ``on_timer`` and
-``on_time``, ``evicts`` and ``evict``."""
+"""Least likeness, for ``nearest``, of a name and its misspelling, such as ``on_time`` and ``on_timer``."""
 _MOST_NEARBY = 5_000
 """Greatest number of values that are searched for the name of a method, the nearest first."""
 

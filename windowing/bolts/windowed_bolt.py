@@ -204,7 +204,7 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_late_tuple_stream(self, stream: str) -> Self:
-        """Sends late events to this output stream (ST-18), with additional columns such as ``_reason``, ``_late_by_us``
+        """Send late events to this output stream (ST-18), with additional columns such as ``_reason``, ``_late_by_us``
         and ``_watermark``."""
         return self._set_arguments("with_late_tuple_stream", {"": stream})
 
@@ -319,7 +319,7 @@ class WindowedBolt(TaskBolt):
 
     @checked_value
     def with_limits(self, *, window_bytes: int | Unset | None = UNSET, call_time: Time | Unset | None = UNSET) -> Self:
-        """Limits the size of a window and the time of a call; beyond a limit the run ends with a BoltError that names
+        """Limit the size of a window and the time of a call; beyond a limit the run ends with a BoltError that names
         the window.
 
         ``window_bytes``: the bytes of the events of a window in memory, as Arrow counts them. ``call_time``: the time

@@ -114,7 +114,7 @@ RULES = tuple(name for name, declared in DECLARED.items() if declared.preset)
 
 @dataclass(frozen=True)
 class Preset:
-    """A value for every time setting; those that ``rules`` lacks are Storm's."""
+    """A value for every time setting; the values that ``rules`` lacks are those of Storm."""
 
     name: str
     rules: Mapping[str, Any]

@@ -104,7 +104,7 @@ TimeRule: TypeAlias = "Callable[[Tuple], DayTime]"
 
 
 def function_of_rule(rule: Any) -> Callable[..., Any]:
-    """Returns the function of a rule that is called for each event."""
+    """Returns the function to call for each event: the rule itself, or the function of a ColumnRule."""
     function: Callable[..., Any] = rule.ask if isinstance(rule, ColumnRule) else rule
     return function
 
@@ -209,8 +209,8 @@ class Capacity:
     """Limits of the size of the window of a key, in addition to its trigger.
 
     A window fires (``FULL``) and is cleared as soon as it holds ``events`` events, or exactly ``bytes`` bytes. It also
-    fires before an event with which it would hold more bytes; this event opens the next window. So a call never gets
-    more, except for a single event that is larger: it has a window for itself.
+    fires before an event with which it would hold more bytes; this event opens the next window. An event that is larger
+    than ``bytes`` forms a window by itself.
     """
 
     events: int | None = None

@@ -204,8 +204,8 @@ class WindowSettings:
         admitted_by=AdmittedBy.READER,
         words=DescribedBy("watermark_partition"),
     )
-    """The existing partitions by that column, on every input or per input: the watermark waits for each even before its
-    first event (AT-20). None: a partition counts from its first event on."""
+    """The existing values of ``watermark_partition``, for all inputs or per input: the watermark waits for each of
+    these partitions before its first event too (AT-20). None: a partition counts from its first event."""
     watermark_combine: WatermarkCombiner = setting(
         WatermarkCombiner.MIN,
         choice(WatermarkCombiner),

@@ -32,7 +32,7 @@ from windowing.settings.rules import (
 from windowing.timestamps import show
 
 
-class Others(Protocol):
+class OtherSettings(Protocol):
     """The attributes of ``WindowSettings`` that descriptions of other settings use."""
 
     @property
@@ -55,13 +55,13 @@ class Others(Protocol):
     def output_time(self) -> OutputTime: ...
 
 
-def key(columns: tuple[str, ...], settings: Others) -> str:
-    """Describes windows per key, and watermarks per key."""
+def key(columns: tuple[str, ...], settings: OtherSettings) -> str:
+    """Describe windows per key, and watermarks per key."""
     return f"windows{' and a watermark' if settings.watermark_per_key else ''} for each {' and '.join(columns)}"
 
 
-def watermark_every(every: Count | Duration, settings: Others) -> str:
-    """Describes how often inputs make watermarks."""
+def watermark_every(every: Count | Duration, settings: OtherSettings) -> str:
+    """Describe how often inputs make watermarks."""
     match every:
         case Count(1):
             return "a watermark at every event"
@@ -73,13 +73,13 @@ def watermark_every(every: Count | Duration, settings: Others) -> str:
             return f"a watermark at every {every} of event time of an input"
 
 
-def watermark_field(column: str, settings: Others) -> str:
-    """Describes the column in which the source sends watermarks; "" if all watermarks come from it."""
+def watermark_field(column: str, settings: OtherSettings) -> str:
+    """Describe the column of watermarks from the source. Returns "" if no other watermarks are made."""
     return "" if settings.watermark_every == SOURCE_ONLY else f"the source puts watermarks in {column} as well"
 
 
-def watermark_partition(partition: str | Partition, settings: Others) -> str:
-    """Describes how inputs are divided into partitions."""
+def watermark_partition(partition: str | Partition, settings: OtherSettings) -> str:
+    """Describe how inputs are divided into partitions."""
     if partition is SOURCE:
         return "the watermark is the least over the partitions of the source, where it has some"
     return f"the watermark is the least over the partitions by {partition}{_existing(settings.partitions)}"
@@ -95,39 +95,39 @@ def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None
             return ": " + "; ".join(f"{', '.join(names)} of {stream}" for stream, names in by_input.items())
 
 
-def imports(givers: Mapping[str, str], _: Others) -> tuple[str, ...]:
-    """Describes which inputs take the watermarks of another input."""
+def imports(givers: Mapping[str, str], _: OtherSettings) -> tuple[str, ...]:
+    """Describe which inputs take the watermarks of another input."""
     return tuple(f"{taker} takes the watermarks of {giver}" for taker, giver in givers.items())
 
 
-def idle_timeout(timeout: Duration, settings: Others) -> str:
-    """Describes when windows close by the clock."""
+def idle_timeout(timeout: Duration, settings: OtherSettings) -> str:
+    """Describe when windows close by the clock."""
     after = "after its end" if settings.idle_rule is IdleRule.AFTER_WINDOW_END else "after the last event"
     return f"a window closes {timeout} {after} when nothing comes"
 
 
-def arrival(rule: Arrival, _: Others) -> tuple[str, ...]:
-    """Describes when an event is early or late by its arrival."""
+def arrival(rule: Arrival, _: OtherSettings) -> tuple[str, ...]:
+    """Describe when an event is early or late by its arrival."""
     by = f"by {rule.field}" if rule.field else "by the clock"
     early = f"early if more than {rule.early} before its arrival ({by}): turned away"
     late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
     return tuple(text for text, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
 
 
-def late_by(rule: LateBy, settings: Others) -> str:
-    """Describes when an event is late."""
+def late_by(rule: LateBy, settings: OtherSettings) -> str:
+    """Describe when an event is late."""
     if rule is LateBy.WATERMARK:
         return ""
     return f"late when its windows have closed, {settings.allowed_lateness} after the watermark reached their end"
 
 
-def allowed_lateness(wait: Duration, settings: Others) -> str:
-    """Describes when windows close; "" if ``late_by`` describes this."""
+def allowed_lateness(wait: Duration, settings: OtherSettings) -> str:
+    """Describe when windows close; "" if ``late_by`` describes this."""
     return "" if settings.late_by is LateBy.WINDOW else f"windows close {wait} after the watermark reached their end"
 
 
-def panes(firings: Panes, _: Others) -> str:
-    """Describes how often windows fire, and what each firing shows."""
+def panes(firings: Panes, _: OtherSettings) -> str:
+    """Describe how often windows fire, and the content of each firing."""
     named = (("before its end", firings.early), ("when late events come", firings.late))
     parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in named if trigger is not None]
     if firings.at_end is not None:
@@ -147,7 +147,7 @@ _MODES = {
 
 
 def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa: PLR0911 - one for each kind
-    """Describes when a trigger fires a window: ``every 100 events or every 10s of the clock``."""
+    """Describe when a trigger fires a window: ``every 100 events or every 10s of the clock``."""
     match trigger:
         case AfterCount(count):
             return f"{each} event" if count.value == 1 and each == "every" else f"{each} {count}"
@@ -165,19 +165,19 @@ def trigger_in_words(trigger: PaneTrigger, each: str = "every") -> str:  # noqa:
     return f"by {type(trigger).__name__}"
 
 
-def anchor(moment: str | int, _: Others) -> str:
-    """Describes the moment from which aligned windows are counted."""
+def anchor(moment: str | int, _: OtherSettings) -> str:
+    """Describe the moment from which aligned windows are counted."""
     return f"windows are counted from {'the first clock of the run' if isinstance(moment, str) else show(moment)}"
 
 
-def aligned(_: Aligned, settings: Others) -> str:
-    """Describes the alignment of the starts of windows; the default, aligned ends, has no description."""
+def aligned(_: Aligned, settings: OtherSettings) -> str:
+    """Describe the alignment of the starts of windows; the default, aligned ends, has no description."""
     shifted = f", shifted by {settings.offset}" if settings.offset.micros else ""
     return f"the starts of windows are multiples of the slide{shifted}"
 
 
-def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
-    """Describes how long events last, and which events are edges."""
+def lifetime(rule: Lifetime, _: OtherSettings) -> tuple[str, ...]:
+    """Describe how long events last, and which events are edges."""
     if rule.end_field == NO_COLUMN:
         return ("an event of the right stream lasts until the next one of its key",)
     shape = f", {rule.shape_field} says which of them are edges" if rule.shape_field else ""
@@ -185,14 +185,14 @@ def lifetime(rule: Lifetime, _: Others) -> tuple[str, ...]:
     return (f"each event lasts until the time in {rule.end_field!r}{shape}{edge_key}",)
 
 
-def output_time(time: OutputTime, _: Others) -> str:
-    """Describes the time of emitted rows."""
+def output_time(time: OutputTime, _: OtherSettings) -> str:
+    """Describe the time of emitted rows."""
     when = "start" if time is OutputTime.START else "last microsecond"
     return f"what is emitted has the time of the window's {when}"
 
 
-def output_watermark(edge: OutputTime, settings: Others) -> str:
-    """Describes the next bolt's watermark if it differs from the output time; "" if it does not."""
+def output_watermark(edge: OutputTime, settings: OtherSettings) -> str:
+    """Describe the next bolt's watermark if it differs from the output time; "" if it does not."""
     if edge is not OutputTime.START or settings.output_time is OutputTime.START:
         return ""
     return "the next bolt's watermark follows the start of the earliest open window"

@@ -104,6 +104,6 @@ def test_arrow_is_given_names_that_a_uri_would_encode(place: str, path: str) -> 
 
 def test_the_files_of_a_store_have_one_file_system() -> None:
     assert (
-        object_store._opened(root_and_path("s3://bucket/a b?region=x")[0], 1)[0]
-        is (object_store._opened(root_and_path("s3://bucket/c?region=x")[0], 1)[0])
+        object_store._open_filesystem(root_and_path("s3://bucket/a b?region=x")[0], 1)[0]
+        is (object_store._open_filesystem(root_and_path("s3://bucket/c?region=x")[0], 1)[0])
     )

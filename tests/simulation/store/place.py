@@ -63,8 +63,8 @@ class StorePlace:
 
         with ExitStack() as stack:
             for name, instead in [
-                ("_opened", opened),
-                ("_retrying", lambda plain: plain),
+                ("_open_filesystem", opened),
+                ("_with_retries", lambda plain: plain),
                 ("_store", lambda uri, bucket, process: client),
                 ("ThreadPoolExecutor", Pool),
             ]:  # fmt: skip

@@ -16,7 +16,7 @@ from tests.helpers.races import topology
 from topologies.local import run_local
 from topologies.run.options import RunOptions
 
-CHANGES = ("created", "rename", "_delete")
+CHANGES = ("open_writer", "rename", "_delete")
 
 
 def counted(change: Callable[..., Any], seen: list[int], last: int) -> Callable[..., Any]:

@@ -333,14 +333,14 @@ def test_a_run_that_ends_without_a_batch_deletes_nothing_of_it(store: S3, change
     shop = Shop(store, f"tidied-{change.name}", tmp_path / "in")
     begun(shop, change)
     shop.run(change.before(shop), keep_open=True)
-    tidy = FileCheckpoint.tidy
+    tidy = FileCheckpoint.delete_leftovers
 
     def later(ours: FileCheckpoint) -> None:
-        with patch.object(FileCheckpoint, "tidy", tidy):
+        with patch.object(FileCheckpoint, "delete_leftovers", tidy):
             change.make(shop)
         tidy(ours)
 
-    with patch.object(FileCheckpoint, "tidy", later):
+    with patch.object(FileCheckpoint, "delete_leftovers", later):
         shop.run(change.before(shop), keep_open=True)
     assert finished(shop, change)
     assert accounts(shop) == {"seen": 75, "rest": 75}

@@ -211,7 +211,7 @@ def impatient(store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
         scheme="http", endpoint_override=store.address, region="us-east-1", retry_strategy=once, allow_delayed_open=True
     )
     monkeypatch.setattr(
-        object_store, "_opened", lambda uri, process: (asking, uri.removeprefix("s3://").partition("?")[0])
+        object_store, "_open_filesystem", lambda uri, process: (asking, uri.removeprefix("s3://").partition("?")[0])
     )
     monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 0})
     object_store._store.cache_clear()

@@ -261,7 +261,7 @@ def _remaining(
             ties -= tied
             dropped_here += tied
         alive += events.slice(dropped_here, len(events)).by_stream(streams)
-        remaining = ref.without(dropped_here, events, streams) if dropped_here else ref
+        remaining = ref.without_first(dropped_here, events, streams) if dropped_here else ref
         left.extend([remaining] if remaining.needed else [])
     return left, alive
 
@@ -286,7 +286,7 @@ def _part_after(ref: Ref, frontier: int, streams: int, store: SegmentStore) -> I
         yield ref
     elif ref.has_live_after(frontier):
         events = read_events(store, ref)
-        yield ref.without(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
+        yield ref.without_first(int(np.searchsorted(events.timestamps, frontier, side="right")), events, streams)
 
 
 # A task that decides about each event of a key, or of all keys: restoring, firing and saving its windows.

@@ -88,7 +88,7 @@ def test_some_of_them_are_taken_and_replaced_by_one(parts: list[list[Ref]], one:
     start, stop = sorted((min(one, len(plain)), min(other, len(plain))))
     assert list(refs.between(start, stop)) == plain[start:stop]
     new = Ref("new", 0, 0, 1, by_stream=(1, 0))
-    refs.join(start, stop, new)
+    refs.replace(start, stop, new)
     assert list(refs) == [*plain[:start], new, *plain[stop:]]
 
 
