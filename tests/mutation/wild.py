@@ -174,9 +174,9 @@ for number in range({cases}):
         break
 """
 _TOPOLOGIES = """
-from tests.oracles.interpreter.graph_holding import hold
+from tests.oracles.interpreter.holding import hold, topology_case
 for number in range({cases}):
-    if hold([number], {seed}, shape={shape!r}, small=False).differences:
+    if hold([topology_case(number, {seed}, {shape!r})], small=False).differences:
         print(number)
         break
 """

@@ -7,8 +7,9 @@ from pyspark.sql import SparkSession
 
 from tests.combinations_page import SEED
 from tests.helpers.examples import share
-from tests.oracles.interpreter.holding import FIXED, case, compared
-from tests.oracles.interpreter.replayed import run, source_of
+from tests.oracles.interpreter.holding import FIXED, Assigned, as_topology, case, compared
+from tests.oracles.interpreter.topology import Topology, play, source_of
+from tests.oracles.interpreter.values import Json
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.spark.spark_replay import replay_on_spark
 
@@ -17,11 +18,17 @@ from topologies.spark.spark_replay import replay_on_spark
 def test_drawn_bolts_answer_as_the_interpreter(spark: SparkSession) -> None:
     drawn = [case(FIXED + number, SEED) for number in range(share(60, 10))]
     made = [{**each.made, "name": f"drawn {each.number}"} for each in drawn if each.made is not None]
-    played = {each["name"]: (each, run(each, {})) for each in made if source_of(each) is None}
-    ended = {name: (each, bolt) for name, (each, bolt) in played.items() if bolt.stopped is None}
+    played = {each["name"]: (each, answered(each)) for each in made if source_of(each) is None}
+    ended = {name: (each, mine) for name, (each, mine) in played.items() if mine.stopped is None}
     answers = replay_on_spark([read_scenario(each) for each, _ in ended.values()], spark=spark)
     wrong = {
-        name: [*compared(each, bolt.answer(), found.to_json())]
-        for (name, (each, bolt)), found in zip(ended.items(), answers, strict=True)
+        name: [*compared(mine, found.to_json())]
+        for (name, (_, mine)), found in zip(ended.items(), answers, strict=True)
     }
     assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def answered(made: Json) -> Topology:
+    """What the interpreter makes of a drawn bolt."""
+    bolt = as_topology(made)
+    return play(bolt, Assigned(bolt, None), {})

@@ -5,25 +5,23 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from random import randrange
 
-from tests.oracles.interpreter import graph_holding, holding
+from tests.oracles.interpreter.holding import Held, case, hold, topology_case
 
 
-def _part(first: int, last: int, seed: int) -> tuple[int, int, list[str]]:
-    """How many were held and refused, and what differs."""
-    bolts = holding.hold(range(first, last), seed, stop_at=3)
-    graphs = graph_holding.hold(range(first, last), seed, stop_at=3)
-    found = [*(each.shown() for each in bolts.differences), *graphs.differences]
-    return bolts.held + graphs.held, bolts.refused + graphs.refused.total(), found
+def _part(first: int, last: int, seed: int) -> tuple[Held, Held]:
+    """What became of these bolts and topologies."""
+    bolts = hold((case(number, seed) for number in range(first, last)), stop_at=3)
+    return bolts, hold((topology_case(number, seed) for number in range(first, last)), stop_at=3)
 
 
 def main(number: int, seed: int) -> int:
     held, refused, differ = 0, 0, 0
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         for part in [pool.submit(_part, n, min(n + 100, number), seed) for n in range(0, number, 100)]:
-            more_held, more_refused, found = part.result()
-            held, refused, differ = held + more_held, refused + more_refused, differ + len(found)
-            for difference in found:
-                print(difference, flush=True)
+            for found in part.result():
+                held, refused, differ = held + found.held, refused + found.refused, differ + len(found.differences)
+                for difference in found.differences:
+                    print(difference, flush=True)
     print(f"seed {seed}: {held} held, {differ} differ, {refused} refused")
     return 1 if differ else 0
 

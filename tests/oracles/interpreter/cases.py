@@ -18,31 +18,16 @@ SOURCE = "of the source"
 """In place of a column: an event comes from the partition of its source that it names under ``p``."""
 
 WINDOWS: list[Json] = [
-    {"length": "10ms", "tumbling": True},
-    {"length": "1us", "tumbling": True},
-    {"length": "10ms", "sliding": "5ms"},
-    {"length": "7ms", "sliding": "3ms"},
-    {"length": "9ms", "sliding": "1ms"},
-    {"length": "3ms", "sliding": "5ms"},
-    {"session": {"gap": "4ms"}},
-    {"session": {"gap": "4ms", "touching": True}},
-    {"session": {"gap": "0s", "touching": True}},
-    {"session": {"gap": "3ms", "max_duration": "5ms"}},
+    {"length": "10ms", "tumbling": True}, {"length": "1us", "tumbling": True}, {"length": "10ms", "sliding": "5ms"},
+    {"length": "7ms", "sliding": "3ms"}, {"length": "9ms", "sliding": "1ms"}, {"length": "3ms", "sliding": "5ms"},
+    {"session": {"gap": "4ms"}}, {"session": {"gap": "4ms", "touching": True}},
+    {"session": {"gap": "0s", "touching": True}}, {"session": {"gap": "3ms", "max_duration": "5ms"}},
     {"session": {"gap": "5ms", "max_duration": "4ms", "touching": True}},
     {"session": {"gap": "4ms", "gap_field": "gap"}},
-    {"session": {"gap": "3ms", "gap_field": "gap", "touching": True}},
-    {"snapshot": True},
-    {"sliding_log": "5ms"},
-    {"sliding_log": "1us"},
-    {"count_by_start": 1},
-    {"count_by_start": 3},
-    {"length": 3, "tumbling": True},
-    {"length": 3, "sliding": 2},
-    {"length": 2, "sliding": 3},
-    {"length": 1, "sliding": 1},
-    {"length": 3},
-    {"length": "6ms", "sliding": 2},
-    {"length": 3, "sliding": "5ms"},
+    {"session": {"gap": "3ms", "gap_field": "gap", "touching": True}}, {"snapshot": True}, {"sliding_log": "5ms"},
+    {"sliding_log": "1us"}, {"count_by_start": 1}, {"count_by_start": 3}, {"length": 3, "tumbling": True},
+    {"length": 3, "sliding": 2}, {"length": 2, "sliding": 3}, {"length": 1, "sliding": 1}, {"length": 3},
+    {"length": "6ms", "sliding": 2}, {"length": 3, "sliding": "5ms"},
     {"calendar": {"unit": "day", "zone": "Europe/Berlin"}},
     {"calendar": {"unit": "day", "zone": "Europe/Berlin", "at": ["02:30", "14:00"]}},
     {"calendar": {"unit": "week", "zone": "America/New_York", "first_day": "sunday"}},
@@ -57,7 +42,7 @@ WINDOWS: list[Json] = [
     {"windows": [{"sliding_log": "4ms"}, {"count_by_start": 2}]},
     {"windows": [{"snapshot": True}, {"hopping": {"length": "3ms", "slide": "5ms"}}]},
     {"windows": [{"calendar": {"unit": "day", "zone": "Europe/Berlin"}}, {"session": {"gap": "6h"}}]},
-]
+]  # fmt: skip
 """Every kind, with lengths that are multiples of the slide and that are none, with gaps, and at the least values."""
 
 EARLY: list[Any] = [

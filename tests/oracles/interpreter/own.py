@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
+from operator import ge, gt
 from typing import Any
 
 from policies.protocol import forget_after
 from tests.oracles.interpreter.kinds import Kind, next_time
-from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order
+from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order, least
 from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, TriggerCall
 
 
@@ -55,15 +57,7 @@ def begun(policy: Any) -> Json:
 
 
 class Own(Kind):
-    """A trigger and an eviction of the user's own, for one task or key.
-
-    ``answers`` are the names of what they answer: ``"before"`` of a trigger; ``"process"``, ``"expire"`` and ``"stop"``
-    of an eviction.
-    """
-
-    counts = True
-    now: int | None = None
-    last_time: int | None = None
+    """A trigger and an eviction of the user's own, for one task or key."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -83,30 +77,23 @@ class Own(Kind):
         self.touched: int | None = None
         self.evicted = 0
 
-    def takes(self, event: Event, over: Over) -> bool:
-        return True
-
-    def needs(self, event: Event, over: Over) -> bool:
+    def needs(self, event: Event) -> bool:
         return event in self.waiting or any(each.event is event for each in self.queue)
 
-    def ends(self) -> list[int]:
-        return []
-
-    def put(self, event: Event, over: Over) -> None:
+    def put(self, event: Event) -> None:
         self.waiting.append(event)
         if self.rules.reads_timestamps and self.trigger.on_arrival(Told(-1, event)):
             self.settle(FOREVER)
             self.answer(True)
 
-    def close(self, over: Over) -> list[Window]:
+    def close(self) -> list[Window]:
         """Tell of the events up to the watermark, and of the moments that it is past."""
-        reached = [event.time for event in self.waiting if over(event.time)]
-        self.settle(max(reached, default=None))
-        if self.forgotten_at is not None and over(self.forgotten_at + 1):
+        self.settle(max((event.time for event in self.waiting if self.over(event.time)), default=-FOREVER))
+        if self.forgotten_at is not None and self.over(self.forgotten_at + 1):
             self.forget()
-        while not over(FOREVER) and (moment := self.moment()) is not None and over(moment + 1):
-            self.pass_moment(moment)
-        if over(FOREVER) and not self.ended:
+        if not self.over(FOREVER):
+            self.pass_moments(lambda moment: self.over(moment + 1))
+        elif not self.ended:
             self.ended = True
             for moment in sorted({each for each in (self.grid, self.at.wake_at) if each is not None}):
                 self.pass_moment(moment)
@@ -114,7 +101,8 @@ class Own(Kind):
             self.answer(self.trigger.on_end(self.at))
             for window in self.due[before:]:
                 window.at_end = True
-        return self.fired()
+        due, self.due = self.due, []
+        return due
 
     @property
     def forgotten_at(self) -> int | None:
@@ -123,29 +111,20 @@ class Own(Kind):
 
     def forget(self) -> None:
         """The moments up to this one pass, ``on_end`` is called, and all that is kept of the key is gone."""
-        end = self.forgotten_at
-        assert end is not None
-        while (moment := self.moment()) is not None and moment <= end:
-            self.pass_moment(moment)
+        end: Any = self.forgotten_at
+        self.pass_moments(partial(ge, end))
         self.at.time = end
         self.answer(self.trigger.on_end(self.at))
         self.purged += [told.event for told in self.queue]
         self.begin()
 
-    def fired(self) -> list[Window]:
-        due, self.due = self.due, []
-        return due
-
-    def settle(self, upto: int | None) -> None:
+    def settle(self, upto: int) -> None:
         """In order of time, then of arrival; moments before an event come first."""
-        if upto is None:
-            return
         for event in in_order(each for each in self.waiting if each.time <= upto):
             self.waiting.remove(event)
             if self.forgotten_at is not None and max(event.time, self.at.time) > self.forgotten_at:
                 self.forget()
-            while (moment := self.moment()) is not None and moment < event.time:
-                self.pass_moment(moment)
+            self.pass_moments(partial(gt, event.time))
             told, at = Told(len(self.told), event), self.at
             self.told.append(told)
             self.queue.append(told)
@@ -158,8 +137,10 @@ class Own(Kind):
                 self.grid = moved - (moved - at.time) // every.micros * every.micros
             self.answer(self.trigger.track(told, at))
 
-    def moment(self) -> int | None:
-        return min((each for each in (self.grid, self.at.wake_at) if each is not None), default=None)
+    def pass_moments(self, is_over: Over) -> None:
+        """Those of its grid, and those at which it wants to be woken, in order."""
+        while (moment := least(self.grid, self.at.wake_at)) is not None and is_over(moment):
+            self.pass_moment(moment)
 
     def pass_moment(self, moment: int) -> None:
         self.grid = None if self.grid == moment else self.grid
@@ -179,6 +160,7 @@ class Own(Kind):
         self.trigger.reset(at)
 
     def evict(self, reference: int, stop: int) -> None:
+        """The eviction is told of the events up to there, and asked about each that is left."""
         at = self.evicting
         for told in self.told[self.evicted : stop]:
             at.count = told.number + 1
@@ -213,10 +195,6 @@ class Triggered(Kind):
     semantics, "Windows that a trigger fires".
     """
 
-    counts = True
-    now: int | None = None
-    last_time: int | None = None
-
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.trigger: Any = self.rules.key_trigger
@@ -239,16 +217,10 @@ class Triggered(Kind):
         self.cache: Json = {}
         self.timer = self.timer if self.daily else None
 
-    def takes(self, event: Event, over: Over) -> bool:
-        return True
-
-    def needs(self, event: Event, over: Over) -> bool:
+    def needs(self, event: Event) -> bool:
         return event in self.held
 
-    def ends(self) -> list[int]:
-        return []
-
-    def put(self, event: Event, over: Over) -> None:
+    def put(self, event: Event) -> None:
         """The timer first; then the event is in the window, and the trigger is asked."""
         self.pass_timers(lambda timer: event.time > timer or (event.time == timer and not self.waits))
         fits = not self.held or self.limit.bytes is None or self.size([*self.held, event]) <= self.limit.bytes
@@ -280,10 +252,9 @@ class Triggered(Kind):
         try:
             if isinstance(self.trigger, DailyByRule):
                 return "continue", self.trigger.rule(fields)
-            said = self.trigger.rule(fields, TriggerCall(self.key, cache, held[-1].time))
+            return str(self.trigger.rule(fields, TriggerCall(self.key, cache, held[-1].time))), None
         except ValueError as error:
             raise Refused from error
-        return str(said), None
 
     def is_full(self) -> bool:
         limit = self.limit
@@ -316,10 +287,10 @@ class Triggered(Kind):
             else:
                 self.timer = next_time(self.day, moment)
 
-    def close(self, over: Over) -> list[Window]:
+    def close(self) -> list[Window]:
         """At the end of the streams every window fires once: at its timer, or with its last event if it has none."""
-        if not over(FOREVER):
-            self.pass_timers(lambda timer: over(timer + self.waits))
+        if not self.over(FOREVER):
+            self.pass_timers(lambda timer: self.over(timer + self.waits))
         elif self.held:
             self.fire(self.timer if self.timer is not None else self.held[-1].time)
         due, self.due = self.due, []

@@ -203,11 +203,7 @@ KEY_TRIGGERS: dict[str, Any] = {
 }
 
 LIMITS: list[dict[str, Any]] = [
-    {},
-    {},
-    {"max_events": 3},
-    {"max_bytes": 6, "bytes_of": ["id"]},
-    {"max_bytes": 22, "bytes_of": ["id", "v", "m"]},
+    {}, {}, {"max_events": 3}, {"max_bytes": 6, "bytes_of": ["id"]}, {"max_bytes": 22, "bytes_of": ["id", "v", "m"]},
     {"max_events": 4, "max_bytes": 8, "bytes_of": ["id"]},
-]
+]  # fmt: skip
 """Of the windows of keys that a trigger fires."""

@@ -19,7 +19,7 @@ def fire(bolt: Bolt) -> list[tuple[Window, list[Event], Json]]:
         windows.remember(now)
         open_ += now
     for window in sorted([*bolt.due, *open_], key=lambda each: (each.place, each.end, each.start or 0)):
-        fired = look(bolt, window, is_closed=any(window is each for each in bolt.due))
+        fired = look(bolt, window, is_closed=window in bolt.due)
         if fired is not None:
             found.append((window, *fired))
     return found
@@ -28,7 +28,6 @@ def fire(bolt: Bolt) -> list[tuple[Window, list[Event], Json]]:
 def look(bolt: Bolt, window: Window, *, is_closed: bool) -> tuple[list[Event], Json] | None:
     """What a window shows at the end of a batch, if it fires."""
     panes, watermark = bolt.rules.panes, reached(bolt, window)
-    assert panes is not None
     window.mark = watermark if window.mark is None else window.mark
     window.clock = bolt.times.clock if window.clock is None else window.clock
     timing = None if window.shut else due(bolt, window, is_closed)
@@ -52,33 +51,31 @@ def reached(bolt: Bolt, window: Window) -> int | None:
     return bolt.reached if watermark is not None and watermark >= FOREVER else watermark
 
 
+def has_ended(bolt: Bolt, window: Window) -> bool:
+    """ "when the watermark reaches it, without the allowed lateness"."""
+    return bolt.over(window.key, lateness=0)(window.end)
+
+
 def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
     """Whether, and with which timing, a window fires now."""
-    panes = bolt.rules.panes
-    assert panes is not None
-    new = [event for event in window.events if event not in window.shown]
-    fresh = len(new)
+    panes, new = bolt.rules.panes, [event for event in window.events if event not in window.shown]
     # A session that has fired was cut elsewhere, or a repair has changed a window: all that hold such events fire.
     revised = (window.parts_of_shown or window.repaired) and panes.mode is not PaneMode.DISCARDING
     at_end = is_closed if panes.early is None and panes.late is None else has_ended(bolt, window)
     if not (at_end or is_closed):
         window.ended_at = None  # a session that has grown since it fired at its end
-        asked = panes.early is not None and fires(bolt, panes.early, window, fresh)
-        return "early" if revised or asked else None
+        return "early" if revised or fires(bolt, panes.early, window, len(new)) else None
     moved = window.ended_at is not None and window.ended_at < window.end and new
     if moved and tells_moments(bolt) and not passed_before(bolt, window, new):
         window.ended_at = None  # the same, in a batch in which the watermark reaches the new end as well
     if window.ended_at is None:  # "a window that fires more than once fires at its end"
-        enough = panes.at_end is None or len(window.events) >= panes.at_end.value
-        return first_timing(bolt, window) if enough else None
-    if revised or (is_closed and fresh):  # "when the lateness is over, a window fires once more"
+        if panes.at_end is not None and len(window.events) < panes.at_end.value:
+            return None
+        # "late if the watermark had passed it before the first event came" (Beam's PaneInfo)
+        return "late" if tells_moments(bolt) and passed_before(bolt, window, window.events) else "on_time"
+    if revised or (is_closed and new):  # "when the lateness is over, a window fires once more"
         return "late"
-    return "late" if panes.late is not None and fires(bolt, panes.late, window, fresh) else None
-
-
-def first_timing(bolt: Bolt, window: Window) -> str:
-    """ "late if the watermark had passed it before the first event came" (Beam's PaneInfo)."""
-    return "late" if tells_moments(bolt) and passed_before(bolt, window, window.events) else "on_time"
+    return "late" if fires(bolt, panes.late, window, len(new)) else None
 
 
 def tells_moments(bolt: Bolt) -> bool:
@@ -89,31 +86,13 @@ def tells_moments(bolt: Bolt) -> bool:
 def passed_before(bolt: Bolt, window: Window, events: list[Event]) -> bool:
     """Whether the watermark had passed the end of the window before the first of these events came."""
     met = [event.met for event in events if event.met is not None]
-    return passed(bolt, window.end, min(met) if len(met) == len(events) else None)
-
-
-def passed(bolt: Bolt, end: int, watermark: int | None) -> bool:
-    if watermark is None:
-        return False
-    return watermark > end if bolt.waits else watermark >= end
-
-
-def has_ended(bolt: Bolt, window: Window) -> bool:
-    """ "when the watermark reaches it, without the allowed lateness"."""
-    if not bolt.event_time:
-        return bolt.over(window.key)(window.end)
-    if bolt.by_idleness is not None and window.end <= bolt.by_idleness:
-        return True
-    return passed(bolt, window.end, bolt.times.watermark(window.key))
+    return len(met) == len(events) and bolt.is_past(window.end, min(met))
 
 
 def fires(bolt: Bolt, trigger: Any, window: Window, fresh: int) -> bool:
     """guide, "Firing more than once": a trigger fires a window that has new events, unless it needs none."""
-    found = asked(bolt, trigger, window, fresh)
-    return found and (fresh > 0 or trigger.even_unchanged)
-
-
-def asked(bolt: Bolt, trigger: Any, window: Window, fresh: int) -> bool:
+    if trigger is None or not (fresh or trigger.even_unchanged):
+        return False
     match trigger:
         case AfterCount():
             return bool(fresh >= trigger.count.value)

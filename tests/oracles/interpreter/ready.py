@@ -62,24 +62,18 @@ def passes(make: list[Any], memory: Memory, event: Event) -> bool:
 def ranked(make: list[Any], content: list[Event]) -> Iterator[Json]:
     """``TopN`` and ``Rank``: null last, then the first by time and arrival."""
     what, number, order_by, by, descending = make
+
+    def order(event: Event) -> Any:
+        of = value(event, order_by)
+        return of is None, 0 if of is None else -of if descending else of
+
     for group in groups(content, by):
-        best = sorted(group, key=lambda e: (value(e, order_by) is None, _signed(value(e, order_by), descending)))
+        best = sorted(group, key=order)
         for rank, event in enumerate(best, 1):
-            better = [e for e in best if _before(value(e, order_by), value(event, order_by), descending)]
-            shown = {"row_number": rank, "rank": len(better) + 1}
-            shown["dense_rank"] = len({value(e, order_by) for e in better}) + 1
+            better = [order(each) for each in best if order(each) < order(event)]
+            shown = {"row_number": rank, "rank": len(better) + 1, "dense_rank": len(set(better)) + 1}
             if what == "rank" or rank <= number:
                 yield {"id": event.id, "rank": shown[number] if what == "rank" else rank}
-
-
-def _signed(of: Any, descending: bool) -> Any:
-    return 0 if of is None else -of if descending else of
-
-
-def _before(one: Any, other: Any, descending: bool) -> bool:
-    if one is None or other is None:
-        return one is not None and other is None
-    return bool(one > other if descending else one < other)
 
 
 def groups(content: list[Event], by: list[str]) -> list[list[Event]]:
@@ -92,36 +86,43 @@ def groups(content: list[Event], by: list[str]) -> list[list[Event]]:
 # ---- joins
 
 
-def window_join(make: list[Any], content: list[Event]) -> Iterator[Json]:
-    _, left, right, on, how = make
-    lefts = [event for event in content if event.stream == left]
-    rights = [event for event in content if event.stream == right]
-
-    def partners(event: Event, others: list[Event]) -> list[Event]:
-        key = columns(event, on)
-        return [] if None in key else [other for other in others if columns(other, on) == key]
-
-    for event in lefts:
-        met = partners(event, rights)
-        if (how == "semi" and met) or (how == "anti" and not met):
-            yield {"id": event.id}
-        if how not in ("semi", "anti"):
-            yield from (pair(left, right, event, other) for other in met)
-            if not met and how in ("left", "full"):
-                yield pair(left, right, event, None)
-    for event in rights:
-        if how in ("right", "full") and not partners(event, lefts):
-            yield pair(left, right, None, event)
-
-
 def pair(left: str, right: str, one: Event | None, other: Event | None) -> Json:
     return {f"{left}_id": None if one is None else one.id, f"{right}_id": None if other is None else other.id}
 
 
+def joined(
+    make: list[Any], lefts: list[Event], rights: list[Event], meet: Callable[[Event, Event], bool]
+) -> Iterator[tuple[Json, list[Event], bool]]:
+    """The rows of a join, each with its events; and whether it is of one that has met none."""
+    left, right, on, how = make[1:5]
+
+    def partners(event: Event, others: list[Event]) -> list[Event]:
+        key = columns(event, on)
+        return [other for other in others if None not in key and columns(other, on) == key and meet(event, other)]
+
+    for event in lefts:
+        met = partners(event, rights)
+        if how == "semi" and met:
+            yield {"id": event.id}, [event, min(met, key=lambda each: each.time)], False
+        elif how == "anti" and not met:
+            yield {"id": event.id}, [event], True
+        elif how in ("left", "full") and not met:
+            yield pair(left, right, event, None), [event], True
+        elif how not in ("semi", "anti"):
+            yield from ((pair(left, right, event, other), [event, other], False) for other in met)
+    for event in rights:
+        if how in ("right", "full") and not partners(event, lefts):
+            yield pair(left, right, None, event), [event], True
+
+
+def window_join(make: list[Any], content: list[Event]) -> Iterator[Json]:
+    lefts, rights = ([event for event in content if event.stream == stream] for stream in make[1:3])
+    yield from (row for row, *_ in joined(make, lefts, rights, lambda one, other: True))
+
+
 def temporal_join(make: list[Any], memory: Memory, bolt: Bolt) -> Iterator[tuple[Json, int]]:
     """The rows that time has passed, each once, with their times."""
-    _, left, right, on, how, versions = make
-    for row, time, name in sorted(all_pairs(left, right, on, how, versions, bolt), key=lambda each: each[1]):
+    for row, time, name in sorted(all_pairs(make, bolt), key=lambda each: each[1]):
         if name not in memory and (bolt.over(None)(time + 1) or (bolt.closed and bolt.rules.close_fires)):
             memory[name] = True
             yield row, time
@@ -129,48 +130,25 @@ def temporal_join(make: list[Any], memory: Memory, bolt: Bolt) -> Iterator[tuple
 
 def moments_ahead(make: list[Any], memory: Memory, bolt: Bolt) -> list[int]:
     """The ends of the moments of rows that time has yet to pass."""
-    _, left, right, on, how, versions = make
-    return [time + 1 for _, time, name in all_pairs(left, right, on, how, versions, bolt) if name not in memory]
+    return [time + 1 for _, time, name in all_pairs(make, bolt) if name not in memory]
 
 
-def all_pairs(
-    left: str, right: str, on: list[str], how: str, versions: bool, bolt: Bolt
-) -> Iterator[tuple[Json, int, Any]]:
+def all_pairs(make: list[Any], bolt: Bolt) -> Iterator[tuple[Json, int, Any]]:
+    """The rows of all events that have come, with the moment at which each is known, and what it is a row of."""
     events = in_order(event for event in bolt.accepted if event.shape != "end_edge")
-    ends = {event: event.until if event.until is not None else event.time + 1 for event in events}
-    if versions:
-        for event in events:
-            if event.stream == right:
-                later = [e for e in events if e.stream == right and columns(e, on) == columns(event, on)]
-                after = later[later.index(event) + 1 :]
-                own = event.until if event.until is not None else FOREVER
-                ends[event] = min([own, *(e.time for e in after[:1])])
-    lefts = [event for event in events if event.stream == left]
-    rights = [event for event in events if event.stream == right]
+    lefts, rights = ([event for event in events if event.stream == stream] for stream in make[1:3])
+    ends = {event: event.until for event in events}
+    if make[5]:  # versions: each lasts until the next one
+        for group in groups(rights, make[3]):
+            for event, other in itertools.pairwise(group):
+                ends[event] = min(event.until, other.time)
 
-    def partners(event: Event, others: list[Event]) -> list[Event]:
-        key = columns(event, on)
-        if None in key:
-            return []
-        return [
-            e
-            for e in others
-            if columns(e, on) == key and e.task == event.task and max(e.time, event.time) < min(ends[e], ends[event])
-        ]
+    def meet(one: Event, other: Event) -> bool:
+        return one.task == other.task and max(one.time, other.time) < min(ends[one], ends[other])
 
-    for event in lefts:
-        met = partners(event, rights)
-        if how == "semi" and met:
-            yield {"id": event.id}, min(max(event.time, e.time) for e in met), event
-        if how in ("left", "full", "anti") and not met:
-            row = {"id": event.id} if how == "anti" else pair(left, right, event, None)
-            yield row, ends[event], event
-        if how not in ("semi", "anti"):
-            for other in met:
-                yield pair(left, right, event, other), max(event.time, other.time), (event, other)
-    for event in rights:
-        if how in ("right", "full") and not partners(event, lefts):
-            yield pair(left, right, None, event), ends[event], event
+    for row, of, is_alone in joined(make, lefts, rights, meet):
+        time = ends[of[0]] if is_alone else max(event.time for event in of)
+        yield row, time, tuple(of) if make[4] not in ("semi", "anti") else of[0]
 
 
 # ---- aggregates
@@ -193,17 +171,18 @@ def known(group: list[Event], *names: str) -> list[list[Fraction]]:
     return [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
 
 
-def _total(group: list[Event], name: str) -> Any:
-    (values,) = known(group, name)
-    return float(sum(values)) if values else None
+def of_values(which: Callable[[list[Fraction]], Any]) -> Callable[..., Any]:
+    """Of the values of one column; null where there are none."""
+
+    def found(group: list[Event], name: str) -> Any:
+        (values,) = known(group, name)
+        return float(which(values)) if values else None
+
+    return found
 
 
-def _mean(group: list[Event], name: str) -> Any:
-    (values,) = known(group, name)
-    return float(sum(values) / len(values)) if values else None
-
-
-def _moment(ones: list[Fraction], others: list[Fraction], ddof: int) -> Fraction | None:
+def spread(ones: list[Fraction], others: list[Fraction], ddof: int) -> Fraction | None:
+    """The covariance of two columns."""
     if len(ones) <= ddof:
         return None
     one, other = sum(ones, Fraction(0)) / len(ones), sum(others, Fraction(0)) / len(others)
@@ -211,73 +190,63 @@ def _moment(ones: list[Fraction], others: list[Fraction], ddof: int) -> Fraction
     return sum(products, Fraction(0)) / (len(ones) - ddof)
 
 
-def _covariance(group: list[Event], one: str, other: str, ddof: int = 1) -> Any:
-    ones, others = known(group, one, other)
-    found = _moment(ones, others, ddof)
+def covariance(group: list[Event], one: str, other: str | None = None) -> Any:
+    ones, others = known(group, one, one if other is None else other)
+    found = spread(ones, others, 1)
     return None if found is None else float(found)
 
 
-def _deviation(group: list[Event], name: str) -> Any:
-    found = _covariance(group, name, name)
+def deviation(group: list[Event], name: str) -> Any:
+    found = covariance(group, name)
     return None if found is None else sqrt(found)
 
 
-def _correlation(group: list[Event], one: str, other: str) -> Any:
+def correlation(group: list[Event], one: str, other: str) -> Any:
     ones, others = known(group, one, other)
-    if not ones:
-        return None
-    first, second, both = (_moment(a, b, 0) for a, b in ((ones, ones), (others, others), (ones, others)))
+    first, second, both = (spread(a, b, 0) for a, b in ((ones, ones), (others, others), (ones, others)))
     return float(both or 0) / sqrt(first * second) if first and second else None
 
 
-def _weighted(group: list[Event], name: str, weight: str) -> Any:
+def weighted(group: list[Event], name: str, weight: str) -> Any:
     values, weights = known(group, name, weight)
     return float(sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)) if sum(weights) else None
 
 
-def _best(group: list[Event], number: int, name: str, by: str, sign: int) -> list[Any]:
-    kept = sorted((e for e in group if value(e, by) is not None), key=lambda e: sign * value(e, by))
+def best(group: list[Event], number: int, name: str, by: str, sign: int) -> list[Any]:
+    kept = sorted((event for event in group if value(event, by) is not None), key=lambda e: sign * value(e, by))
     return [value(event, name) for event in kept[:number]]
 
 
-def _mode(group: list[Event], name: str) -> Any:
+def mode(group: list[Event], name: str) -> Any:
     values = [value(event, name) for event in group if value(event, name) is not None]
     return min(values, key=lambda each: (-values.count(each), each), default=None)
 
 
-def _histogram(group: list[Event], name: str, edges: list[float]) -> list[int]:
+def histogram(group: list[Event], name: str, edges: list[float]) -> list[int]:
     (values,) = known(group, name)
-    bounds = [None, *edges, None]
-    return [
-        sum((low is None or v >= low) and (high is None or v < high) for v in values)
-        for low, high in itertools.pairwise(bounds)
-    ]
-
-
-def _pick(group: list[Event], name: str, which: Callable[[Any], Any]) -> Any:
-    (values,) = known(group, name)
-    return float(which(values)) if values else None
+    bounds = itertools.pairwise([float("-inf"), *edges, float("inf")])
+    return [sum(low <= value < high for value in values) for low, high in bounds]
 
 
 AGGREGATES: dict[str, Callable[..., Any]] = {
     "count": lambda group, *names: sum(not names or value(e, names[0]) is not None for e in group),
-    "sum": _total,
-    "mean": _mean,
-    "variance": lambda group, name: _covariance(group, name, name),
-    "std": _deviation,
-    "covariance": _covariance,
-    "corr": _correlation,
-    "weighted_mean": _weighted,
-    "min": lambda group, name: _pick(group, name, min),
-    "max": lambda group, name: _pick(group, name, max),
+    "sum": of_values(sum),
+    "mean": of_values(lambda values: sum(values) / len(values)),
+    "min": of_values(min),
+    "max": of_values(max),
+    "variance": covariance,
+    "std": deviation,
+    "covariance": covariance,
+    "corr": correlation,
+    "weighted_mean": weighted,
     "first": lambda group, name: value(group[0], name) if group else None,
     "last": lambda group, name: value(group[-1], name) if group else None,
     "collect": lambda group, name: [value(event, name) for event in group] or None,
     "distinct_count": lambda group, name: len({value(e, name) for e in group} - {None}),
-    "mode": _mode,
-    "histogram": _histogram,
-    "max_by": lambda group, name, by: next(iter(_best(group, 1, name, by, -1)), None),
-    "min_by": lambda group, name, by: next(iter(_best(group, 1, name, by, 1)), None),
-    "top": lambda group, number, name, by: _best(group, number, name, by, -1) or None,
-    "bottom": lambda group, number, name, by: _best(group, number, name, by, 1) or None,
+    "mode": mode,
+    "histogram": histogram,
+    "max_by": lambda group, name, by: next(iter(best(group, 1, name, by, -1)), None),
+    "min_by": lambda group, name, by: next(iter(best(group, 1, name, by, 1)), None),
+    "top": lambda group, number, name, by: best(group, number, name, by, -1) or None,
+    "bottom": lambda group, number, name, by: best(group, number, name, by, 1) or None,
 }

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.oracles.interpreter.values import Key
+from tests.oracles.interpreter.values import Key, least, most
 from windowing.durations import Count, Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
 
 Where = Any
-"""(stream, partition), or with a watermark for each key the key."""
+"""(stream, partition): the partition is None where there are none, or none is known yet; with a watermark for each key
+the key."""
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Mark:
 
     def lift(self, to: int) -> None:
         """It never goes back."""
-        self.mark = to if self.mark is None else max(self.mark, to)
+        self.mark = most(self.mark, to)
 
 
 @dataclass
@@ -43,28 +44,29 @@ class Times:
 
     rules: WindowSettings
     streams: tuple[str, ...]
-    began: int
-    """The first clock."""
+    clock: int
     of_inputs: Mapping[str, WindowSettings] = field(default_factory=dict)
     """The rules of inputs that have their own (SI-17)."""
     inner: frozenset[str] = frozenset()
     """The inputs that come from other windowed bolts."""
-    marks: dict[Where, Mark] = field(default_factory=dict)
-    awaited: dict[str, Mark] = field(init=False)
-    """Inputs of which no partition is known."""
-    watermarks: dict[Key, int] = field(default_factory=dict)
     has_partitions: bool = False
     """Whether each partition of an input has a mark."""
-    clock: int = 0
+    marks: dict[Where, Mark] = field(default_factory=dict)
+    watermarks: dict[Key, int] = field(default_factory=dict)
+    floor: int | None = None
+    """With a watermark for each key: the least of all keys."""
     looked_at: int = 0
     """The clock by which inputs are silent: that of the last batch that is over."""
     latest_arrival: tuple[int, int] | None = None
     """The latest time of arrival, and the clock at the last event."""
     silent_until: int = 0
     """The latest arrival, as far as no earlier one is still to come in the batch."""
+    last_tick: int | None = None
 
     def __post_init__(self) -> None:
-        self.awaited = {stream: Mark(arrived=self.began) for stream in self.streams}
+        self.looked_at = self.clock
+        if not self.per_key:
+            self.marks = {(stream, None): Mark(arrived=self.clock) for stream in self.streams}
 
     @property
     def per_key(self) -> bool:
@@ -75,53 +77,49 @@ class Times:
         """ "It is computed": at ticks, or with events."""
         return self.rules.watermark_every is None
 
-    @property
-    def late_tolerance(self) -> int | None:
-        """How far time stays behind arrivals; None where it does not follow them: no limit estimates nothing."""
-        arrival = self.rules.arrival
-        followed = self.rules.estimate_arrival and arrival is not None and arrival.late is not None
-        return arrival.late.micros if followed else None  # type: ignore[union-attr]
-
-    def exist(self, partitions: Any) -> None:
+    def exist(self, stream: str, partitions: list[str]) -> None:
         """Partitions that exist hold the watermark before they deliver (AT-20, AZ-18)."""
-        for stream in self.streams:
-            names = partitions.get(stream, []) if isinstance(partitions, dict) else partitions or []
-            for name in names:
-                self.marks.setdefault((stream, f"={name}"), Mark(arrived=self.clock))
-                self.awaited.pop(stream, None)
+        for name in partitions:
+            self.marks.setdefault((stream, f"={name}"), Mark(arrived=self.clock))
+            self.marks.pop((stream, None), None)
 
     def rules_of(self, where: Where) -> WindowSettings:
         return self.rules if self.per_key else self.of_inputs.get(where[0], self.rules)
+
+    def is_inner(self, where: Where) -> bool:
+        return not self.per_key and where[0] in self.inner
+
+    def is_silent(self, mark: Mark) -> bool:
+        """ "On one input or partition": it is left out of the watermark after its idle timeout."""
+        timeout = self.rules.partition_idle_timeout
+        return timeout is not None and self.looked_at - mark.arrived >= timeout.micros
+
+    def makes_marks(self, where: Where) -> bool:
+        """An input that imports makes none of its own, unless it is to do both (SI-16)."""
+        imports = self.rules.watermark_imports or {}
+        return self.per_key or where[0] not in imports or self.rules.watermark_imports_beside
 
     # ---- marks
 
     def of(self, where: Where) -> Mark:
         """The mark of an input, partition or key, which is known from now on."""
         if where not in self.marks and not self.per_key:
-            awaited = self.awaited.pop(where[0], None)
-            if awaited is not None and not self.has_partitions:
-                self.marks[where] = awaited
+            self.marks.pop((where[0], None), None)
         return self.marks.setdefault(where, Mark())
 
     def before(self, where: Where) -> int | None:
         """How far an input or partition is before an event of it."""
-        if where in self.marks:
-            return self.marks[where].mark
-        return self.awaited[where[0]].mark if where[0] in self.awaited and not self.has_partitions else None
+        return self.marks[where].mark if where in self.marks else None
 
     def touch(self, where: Where) -> None:
         """An event that says nothing about time makes no partition known, and wakes none ("Partitions")."""
-        if self.has_partitions and where not in self.marks:
-            return
-        mark, timeout = self.of(where), self.rules.partition_idle_timeout
-        if not self.has_partitions or timeout is None or self.looked_at - mark.arrived < timeout.micros:
-            mark.arrived = self.clock
+        if not self.has_partitions or (where in self.marks and not self.is_silent(self.marks[where])):
+            self.of(where).arrived = self.clock
 
     def sent(self, where: Where, time: int) -> None:
         """The source puts in a watermark (SI-4, SI-11)."""
-        mark = self.of(where)
-        mark.lift(time)
-        mark.arrived = self.clock
+        self.of(where).lift(time)
+        self.of(where).arrived = self.clock
 
     def count(self, where: Where, time: int, *, is_end: bool) -> None:
         """An event: it makes a mark if it completes the number or the span (SI-5, SI-6), or at the next tick; an end
@@ -130,7 +128,7 @@ class Times:
         mark.arrived = self.clock
         if is_end or self.is_inner(where):
             return  # "Behind other windowed bolts": it has the watermark of the bolt that it comes from
-        mark.latest = time if mark.latest is None else max(mark.latest, time)
+        mark.latest = most(mark.latest, time)
         mark.events += 1
         match self.rules_of(where).watermark_every:
             case None:
@@ -154,74 +152,61 @@ class Times:
         if not self.at_ticks:
             mark.mark = to
 
-    last_tick: int | None = None
-
-    def is_due(self) -> bool:
-        """guide, "Time": at most once per ``with_watermark_interval`` of the clock."""
-        interval = self.rules.watermark_interval.micros
-        if self.last_tick is not None and self.clock - self.last_tick < interval:
-            return False
-        self.last_tick = self.clock
-        return True
-
     def tick(self) -> None:
-        """ "It is the latest time, less the lag", at a tick."""
-        if self.at_ticks:
-            for where, mark in self.marks.items():
-                if mark.latest is not None and self.makes_marks(where):
-                    mark.mark = None if self.is_inner(where) else mark.mark
-                    mark.lift(mark.latest - self.rules_of(where).delay)
+        """ "It is the latest time, less the lag", at a tick; "Time": at most once per interval of the clock."""
+        interval = self.rules.watermark_interval.micros
+        if not self.at_ticks or (self.last_tick is not None and self.clock - self.last_tick < interval):
+            return
+        self.last_tick = self.clock
+        for where, mark in self.marks.items():
+            if mark.latest is not None and self.makes_marks(where):
+                mark.mark = None if self.is_inner(where) else mark.mark
+                mark.lift(mark.latest - self.rules_of(where).delay)
 
-    def is_inner(self, where: Where) -> bool:
-        return not self.per_key and where[0] in self.inner
+    # ---- arrivals
 
-    def makes_marks(self, where: Where) -> bool:
-        """An input that imports makes none of its own, unless it is to do both (SI-16)."""
-        imports = self.rules.watermark_imports or {}
-        return self.per_key or where[0] not in imports or self.rules.watermark_imports_beside
+    @property
+    def late_tolerance(self) -> int | None:
+        """How far time stays behind arrivals; None where it does not follow them: no limit estimates nothing."""
+        arrival = self.rules.arrival
+        if arrival is None or arrival.late is None or not self.rules.estimate_arrival:
+            return None
+        return arrival.late.micros
 
     def pass_arrivals(self, where: Where) -> None:
         """Other partitions bring nothing from before the latest arrival, less the tolerance (AZ-5, "Partitions").
 
         Where arrivals of the batch go back: nothing from before those that are still to come in it (decision 25).
         """
-        if self.late_tolerance is None or self.per_key or self.latest_arrival is None:
-            return
-        floor = self.silent_until - self.late_tolerance
-        for of, mark in self.marks.items():
-            if of != where:
-                mark.lift(floor)
-        for stream, mark in self.awaited.items():
-            if stream != where[0]:
-                mark.lift(floor)
+        if self.late_tolerance is not None and not self.per_key and self.latest_arrival is not None:
+            for of, mark in self.marks.items():
+                if of not in (where, (where[0], None)):
+                    mark.lift(self.silent_until - self.late_tolerance)
 
-    def estimate(self) -> int | None:
-        """When nothing comes: the estimated arrival, less the late tolerance (AZ-5, AZ-6)."""
-        if self.late_tolerance is None or self.latest_arrival is None:
-            return None
+    def nothing_came(self) -> bool:
+        """ "Idleness": a batch without input uses the estimated arrival, once the clock has moved (AZ-5, AZ-6)."""
+        if self.late_tolerance is None or self.latest_arrival is None or self.clock <= self.latest_arrival[1]:
+            return False
         arrival, clock = self.latest_arrival
-        if self.clock <= clock:
-            return None
-        return arrival + (self.clock - clock) - self.late_tolerance
+        estimate = arrival + (self.clock - clock) - self.late_tolerance
+        for key in list(self.marks) if self.per_key else [None]:
+            self.lift(key, estimate)
+        for mark in () if self.per_key else self.marks.values():
+            mark.lift(estimate)
+        return True
+
+    def raise_keys(self) -> None:
+        """No key has events from before the latest arrival, less the late tolerance (AZ-16, decision 16): at the end of
+        every batch."""
+        arrival = self.rules.arrival
+        if self.per_key and arrival is not None and arrival.late is not None and self.latest_arrival is not None:
+            arrived, clock = self.latest_arrival
+            self.floor = most(self.floor, arrived + max(self.clock - clock, 0) - arrival.late.micros)
 
     # ---- the watermark
 
-    floor: int | None = None
-    """With a watermark for each key: the least of all keys."""
-
-    def raise_keys(self) -> None:
-        """No key has events from before the latest arrival, less the late tolerance (AZ-16, decision 16)."""
-        arrival = self.rules.arrival
-        if arrival is not None and arrival.late is not None and self.latest_arrival is not None:
-            arrived, clock = self.latest_arrival
-            estimated = arrived + max(self.clock - clock, 0) - arrival.late.micros
-            self.floor = estimated if self.floor is None else max(self.floor, estimated)
-
     def watermark(self, key: Key = None) -> int | None:
-        if not self.per_key:
-            return self.watermarks.get(None)
-        known = [each for each in (self.watermarks.get(key), self.floor) if each is not None]
-        return max(known, default=None)
+        return most(self.watermarks.get(key), self.floor) if self.per_key else self.watermarks.get(None)
 
     def lift(self, key: Key, to: int) -> None:
         """ "It goes back: never"."""
@@ -230,26 +215,18 @@ class Times:
     def follow(self, key: Key = None) -> None:
         """Take the watermark to where the marks are ("over several inputs", "over the partitions")."""
         if self.per_key:
-            if key in self.marks and self.marks[key].mark is not None:
-                self.lift(key, self.marks[key].mark or 0)
+            mark = self.before(key)
+            if mark is not None:
+                self.lift(key, mark)
             return
         for taker, giver in (self.rules.watermark_imports or {}).items():
-            of_giver = [mark.mark for (stream, _), mark in self.marks.items() if stream == giver]
-            of_giver += [mark.mark for stream, mark in self.awaited.items() if stream == giver]
-            given = [mark for mark in of_giver if mark is not None]
-            if given:
-                self.of((taker, None)).lift(min(given))
-        marks: list[int | None] = []
-        timeout = self.rules.partition_idle_timeout
-        for stream in self.streams:
-            parts = [mark for (of, _), mark in self.marks.items() if of == stream]
-            parts = parts or [self.awaited.get(stream, Mark(arrived=self.began))]
-            if timeout is not None:
-                parts = [mark for mark in parts if self.looked_at - mark.arrived < timeout.micros]
-            marks += [mark.mark for mark in parts]
-        known = [mark for mark in marks if mark is not None]
+            given = least(*(mark.mark for (stream, _), mark in self.marks.items() if stream == giver))
+            if given is not None:
+                self.of((taker, None)).lift(given)
+        marks = [mark.mark for mark in self.marks.values() if not self.is_silent(mark)]
         if self.rules.watermark_combine is WatermarkCombiner.MAX:
-            if known:
-                self.lift(None, max(known))
-        elif known and len(known) == len(marks):
-            self.lift(None, min(known))
+            found = most(*marks)
+        else:
+            found = None if None in marks else least(*marks)
+        if found is not None:
+            self.lift(None, found)

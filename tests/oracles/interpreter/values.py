@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Json = dict[str, Any]
-COLUMNS = ("k", "q", "v", "x", "ts", "m", "p", "at", "until", "gap", "cti", "shape")
-"""Those of all events, where no bolt has left some out."""
 Key = tuple[str | None, ...] | None
 Over = Callable[[int], bool]
 """Whether time has closed a window that ends at this moment."""
 
+COLUMNS = ("k", "q", "v", "x", "ts", "m", "p", "at", "until", "gap", "cti", "shape")
+"""Those of all events, where no bolt has left some out."""
 FOREVER = 1 << 62
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OPEN_END = (datetime(9999, 12, 30, 10, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
@@ -29,37 +29,49 @@ UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_0
 
 @dataclass(eq=False)
 class Event:
-    """An event that was let in, with the time that it was assigned."""
+    """An event that comes to a bolt."""
 
     id: str
-    time: int
     number: int
     """In order of arrival."""
+    fields: Json
+    stream: str
+    """The input that it came on."""
+    task: int
+    clock: int
+    last: bool
+    """False if it is a copy for one task, and others are to follow."""
+    own: int | None
+    """The time that it says."""
+    time: int
+    """The one that it was assigned."""
     key: Key = None
-    until: int | None = None
-    """The end of its lifetime, which does not belong to it; None of a point."""
+    end: int | None = None
+    """The end of its lifetime; None of a point."""
     gap: int | None = None
     """The gap of a session after it, where it has one of its own."""
     message: str | None = None
     shape: str | None = ""
     """Which kind of event it is, where a column says so; None where that is no kind."""
-    edge: Any = None
-    """By what an end edge finds its start."""
     met: int | None = None
     """The watermark that it met."""
-    stream: str = ""
-    """The input that it came on."""
-    fields: Json = field(default_factory=dict)
-    task: int = 0
     came: int = 0
     """The time that it had before it was moved because its windows had closed."""
+    arrived: int | None = None
+    """The time of its arrival, where it is known."""
+
+    @property
+    def until(self) -> int:
+        """The moment from which on it is no more: a point is ``[time, time + 1us)`` ("Bounds")."""
+        return self.time + 1 if self.end is None else self.end
 
 
 @dataclass(eq=False)
 class Window:
     """A window that is open, and the events in it."""
 
-    start: int | None
+    start: Any
+    """None where it is one of a number of events."""
     end: int
     events: list[Event] = field(default_factory=list)
     key: Key = None
@@ -90,15 +102,11 @@ class Window:
 
     def covers(self, other: Window) -> bool:
         """True if another one lies within it."""
-        assert self.start is not None
-        assert other.start is not None
-        return self.start <= other.start and other.end <= self.end
+        return bool(self.start <= other.start and other.end <= self.end)
 
     def overlaps(self, other: Window) -> bool:
         """True if they have a moment in common."""
-        assert self.start is not None
-        assert other.start is not None
-        return self.start < other.end and other.start < self.end
+        return bool(self.start < other.end and other.start < self.end)
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
@@ -110,12 +118,30 @@ def ids(events: Iterable[Event]) -> list[str]:
     return [event.id for event in events]
 
 
+def least(*given: int | None) -> int | None:
+    """Of those that are known; None where none is."""
+    return min((each for each in given if each is not None), default=None)
+
+
+def most(*given: int | None) -> int | None:
+    return max((each for each in given if each is not None), default=None)
+
+
+def text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
 def moment(value: Any) -> int:
     """A time of a scenario file (scenarios, "Times")."""
     if isinstance(value, str):
         parsed = datetime.fromisoformat(value)
         return ((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
     return value * 1000 if isinstance(value, int) else round(value * 1000)
+
+
+def moment_in(fields: Json, name: str | None) -> int | None:
+    """The time in a column; None where there is none, or no such column is named."""
+    return None if name is None or fields.get(name) is None else moment(fields[name])
 
 
 def milliseconds(time: int | None) -> Any:
@@ -127,10 +153,9 @@ def milliseconds(time: int | None) -> Any:
     return time // 1000 if time % 1000 == 0 else time / 1000
 
 
-def duration(text: Any) -> int:
+def duration(given: Any) -> int:
     """``"150us"``, ``"20ms"``, ``"-5s"``; a number is one of milliseconds."""
-    if isinstance(text, int):
-        return text * 1000
-    found = re.fullmatch(r"(-?\d+)(us|ms|s|m|h|d)", text)
-    assert found is not None, text
-    return int(found[1]) * UNITS[found[2]]
+    if isinstance(given, int):
+        return given * 1000
+    number, unit = re.fullmatch(r"(-?\d+)(us|ms|s|m|h|d)", given).groups()  # type: ignore[union-attr]
+    return int(number) * UNITS[unit]

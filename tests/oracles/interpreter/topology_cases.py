@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.oracles.interpreter import cases
 from tests.oracles.interpreter.own_drawn import EVICTIONS, KEY_TRIGGERS, LIMITS, TRIGGERS
+from tests.oracles.interpreter.rows import streams
+from tests.oracles.interpreter.topology import label
 from tests.oracles.interpreter.values import EPOCH, Json, moment
 
 AFTER = {
@@ -26,66 +28,57 @@ SHAPES = (
 
 
 def draw(random: Random, shape: str | None = None) -> Json:
-    """A topology, and a stream for it."""
-    match shape or random.choice(SHAPES):
+    """A topology of some shape, and a stream for it."""
+    shape = shape or random.choice(SHAPES)
+    if shape == "sources":
+        return with_sources(random)
+    made = case(random, bolts_of(random, shape))
+    return far_from_zero(random, made) if shape in ("aggregate", "counts") else made
+
+
+def bolts_of(random: Random, shape: str) -> list[Json]:
+    match shape:
         case "tasks":
-            return case(random, [one(random, "a", ["s1"], tasks=True)])
-        case "chain":
-            return case(random, chain(random))
-        case "ready":
-            return case(random, with_ready(random))
-        case "join":
-            return case(random, with_join(random))
-        case "aggregate":
-            return far_from_zero(random, case(random, with_aggregate(random)))
-        case "counts":
-            return far_from_zero(random, case(random, [with_counts(random)]))
-        case "kept":
-            return case(random, with_state(random))
-        case "ids":
-            return case(random, [with_ids(random)])
-        case "sources":
-            return with_sources(random)
-        case "limits":
-            return with_limits(random)
+            return [one(random, "a", ["s1"], tasks=True)]
         case "own":
             bolts = [own(random)]
             if random.random() < 0.4:
                 bolts.append(one(random, "b", [random.choice(["o", "o.each"])], behind=True))
-            return case(random, bolts)
+            return bolts
         case "triggered":
             bolts = [triggered(random, "t", "s1")]
             if random.random() < 0.4:
                 bolts[0]["tasks"] = 1  # else the order of its rows is not that of their moments
                 bolts.append(triggered(random, "u", random.choice(["t", "t.each"])))
-            return case(random, bolts)
-        case other:
-            raise AssertionError(other)
+            return bolts
+    of = {
+        "chain": chain, "ready": with_ready, "join": with_join, "aggregate": with_aggregate, "ids": with_ids,
+        "counts": with_counts, "kept": with_state, "limits": with_limits,
+    }  # fmt: skip
+    return of[shape](random)
 
 
 def case(random: Random, bolts: list[Json], times: Json | None = None) -> Json:
     """``times``: the rules of the sources."""
     spouts = sorted({name for node in bolts for name, *_ in node["inputs"] if name in ("s1", "s2")})
+    windowed = [node for node in bolts if "bolt" in node]
     merged: Json = {"key": ["k", "q"], "message_id_field": "m", "watermark_partition": "p"}
-    for node in bolts:
-        merged |= {name: value for name, value in node.get("bolt", {}).items() if name != "key"}
-    if any("calendar" in str(node["bolt"]) or "daily" in str(node["make"]) for node in bolts if "bolt" in node):
+    for node in windowed:
+        merged |= {name: value for name, value in node["bolt"].items() if name != "key"}
+    if any("calendar" in str(node["bolt"]) or "daily" in str(node["make"]) for node in windowed):
         merged["calendar"] = True
-    if not all("calendar" in str(node["bolt"]) or "triggered" in node["make"] for node in bolts if "bolt" in node):
+    if not all("calendar" in str(node["bolt"]) or "triggered" in node["make"] for node in windowed):
         for name in ("calendar", "windows"):  # times so far apart are millions of the other bolts' windows
             merged.pop(name, None)
-    if all("timestamp_field" not in node.get("bolt", {}) for node in bolts):
+    if all("timestamp_field" not in node["bolt"] for node in windowed):
         merged.pop("timestamp_field", None)
     steps = list(cases.steps(random, {**merged, "also": "'at' end_field gap_field", "times": times}, spouts))
-    for step in steps:
-        if "event" in step:
-            step.setdefault("stream", spouts[0])
-            event = step["event"]
-            event["v"] = random.choice([0, 1, 2, 3, 5, 6])
-            event["x"] = random.choice([0.5, -1.25, 3.0, 1e9, 1e9 + 1, None])
-            event |= {
-                name: iso(event[name]) for name in ("ts", "at", "until", "cti") if isinstance(event.get(name), float)
-            }
+    for step in (step for step in steps if "event" in step):
+        step.setdefault("stream", spouts[0])
+        event = step["event"]
+        event["v"] = random.choice([0, 1, 2, 3, 5, 6])
+        event["x"] = random.choice([0.5, -1.25, 3.0, 1e9, 1e9 + 1, None])
+        event |= {each: iso(event[each]) for each in ("ts", "at", "until", "cti") if isinstance(event.get(each), float)}
     return {"name": "drawn", "spouts": spouts, "bolts": bolts, "steps": list(of_one_clock(steps))}
 
 
@@ -154,9 +147,6 @@ PLACES = {"length", "sliding", "tumbling", "session", "snapshot", "sliding_log",
 
 
 def sinks(name: str, made: Json) -> list[str]:
-    from tests.oracles.interpreter.graphs import label
-    from tests.oracles.interpreter.rows import streams
-
     found = [label(name, stream) for stream in streams(made["make"])]
     return found + ([label(name, "late")] if made["bolt"].get("late_stream") else [])
 
@@ -255,7 +245,7 @@ def with_sources(random: Random) -> Json:
     return {**case(random, bolts, times), "times": times}
 
 
-def with_limits(random: Random) -> Json:
+def with_limits(random: Random) -> list[Json]:
     """A bolt of some kind that allows so many bytes of a window, or so long a call."""
     bolts = random.choice(
         [
@@ -268,55 +258,43 @@ def with_limits(random: Random) -> Json:
     node = random.choice([each for each in bolts if "bolt" in each])
     number: Json = {"window_bytes": random.choice([1, 60, 150, 400, 1000, 10**9])}
     node["limits"] = number if random.random() < 0.8 else random.choice([{"call_time": "400ms"}, {"call_time": "1h"}])
-    return case(random, bolts)
+    return bolts
 
 
 def plain(name: str, make: list[Any], source: str) -> Json:
     return {"name": name, "make": make, "inputs": [[source, "shuffle", []]], "sinks": []}
 
 
-def with_crashes(made: Json) -> Json:
-    """A batch for each event."""
+CUTS = ("as it is", "in one batch", "other batches", "a batch for each event")
+
+
+def cut(random: Random, made: Json, place: int) -> Json:
+    """The same, its batches cut in one of these ways."""
     steps: list[Json] = []
     for step in made["steps"]:
-        steps += [step, {"crash": True}] if "event" in step else [step]
-    return {**made, "steps": steps}
-
-
-def in_one_batch(made: Json) -> Json:
-    """All events in one batch, and the end of the streams."""
-    events = [{"event": step["event"], "stream": step["stream"]} for step in made["steps"] if "event" in step]
-    return {**made, "steps": [*events, {"close": True}]}
-
-
-def recut(random: Random, made: Json) -> Json:
-    steps: list[Json] = []
-    for step in made["steps"]:
-        steps.append(step)
-        if "event" in step and random.random() < 0.4:
-            steps.append({"crash": True} if random.random() < 0.6 else {"tick": "watermark"})
-    return {**made, "steps": steps}
+        is_event = "event" in step
+        match CUTS[place]:
+            case "in one batch":
+                steps += [{"event": step["event"], "stream": step["stream"]}] if is_event else []
+            case "a batch for each event":
+                steps += [step, {"crash": True}] if is_event else [step]
+            case "other batches" if is_event and random.random() < 0.4:
+                steps += [step, {"crash": True} if random.random() < 0.6 else {"tick": "watermark"}]
+            case _:
+                steps.append(step)
+    return {**made, "steps": [*steps, {"close": True}] if CUTS[place] == "in one batch" else steps}
 
 
 # ---- ready bolts, joins, aggregates
 
 TIMES: list[Json] = [
-    {},
-    {"lag": "3ms"},
-    {"watermark_every": 1},
-    {"watermark_every": 2, "lag": "2ms"},
-    {"late_by": "window"},
-    {"late_by": "window", "allowed_lateness": "3ms"},
-    {"preset": {"atlas": {"allowed_lateness": "4ms"}}},
+    {}, {"lag": "3ms"}, {"watermark_every": 1}, {"watermark_every": 2, "lag": "2ms"}, {"late_by": "window"},
+    {"late_by": "window", "allowed_lateness": "3ms"}, {"preset": {"atlas": {"allowed_lateness": "4ms"}}},
     {"preset": {"streaminsight": {"every": 2, "delay": "2ms"}}},
     {"preset": {"azure": {"late": "6ms", "out_of_order": "2ms", "early": "5ms", "arrival_field": "at"}}},
-    {"idle_timeout": "3ms"},
-    {"close_fires": False},
-    {"message_id_field": "m"},
-    {"late_stream": "late"},
-    {"late": "error"},
-    {"late": "error", "lag": "5ms"},
-]
+    {"idle_timeout": "3ms"}, {"close_fires": False}, {"message_id_field": "m"}, {"late_stream": "late"},
+    {"late": "error"}, {"late": "error", "lag": "5ms"},
+]  # fmt: skip
 
 
 def timed(random: Random, places: Json | None = None) -> Json:
@@ -393,7 +371,7 @@ AGGREGATES: list[list[Any]] = [
 ]  # fmt: skip
 
 
-def with_ids(random: Random) -> Json:
+def with_ids(random: Random) -> list[Json]:
     """Message ids need three things at once, which pairs of settings seldom bring together: ids, a key, and a kind."""
     by = random.choice([["k"], ["k"], ["k", "q"], []])
     places = random.choice(cases.WINDOWS) if random.random() < 0.5 else random.choice(COUNTS)
@@ -403,24 +381,21 @@ def with_ids(random: Random) -> Json:
         bolt = {name: bolt[name] for name in bolt if name not in PLACES | {"key"}} | {"timestamp_field": "ts"}
     else:
         make = ["gather"]
-    return ready_bolt(random, "i", make, ["s1"], by or ["k"], bolt)
+    return [ready_bolt(random, "i", make, ["s1"], by or ["k"], bolt)]
 
 
 COUNTS: list[Json] = [
-    {"length": 3, "sliding": 2},
-    {"length": 3},
-    {"length": 2, "tumbling": True},
-    {"length": 4, "sliding": 3},
-]
+    {"length": 3, "sliding": 2}, {"length": 3}, {"length": 2, "tumbling": True}, {"length": 4, "sliding": 3},
+]  # fmt: skip
 
 
-def with_counts(random: Random) -> Json:
+def with_counts(random: Random) -> list[Json]:
     """Windows of a number of events of each key, by the clock: each event counts as it comes."""
     key, by = random.choice([["k"], ["k", "q"]]), random.choice([["k"], ["k", "q"], ["q"], []])
     named = {f"a{at}": each for at, each in enumerate(random.sample(AGGREGATES, random.choice([1, 3, 5])))}
     slide = random.choice([1, 2, 2, 3])
     bolt = {"key": key, "length": slide * random.choice([1, 1, 2, 3]), "sliding": slide}
-    return ready_bolt(random, "g", ["aggregate", by, named], ["s1"], key, bolt)
+    return [ready_bolt(random, "g", ["aggregate", by, named], ["s1"], key, bolt)]
 
 
 def with_aggregate(random: Random) -> list[Json]:
