@@ -41,6 +41,9 @@ from windowing.timestamps import show
 Source = dict[str, dict[str, int]]
 """By stream, the partitions that its source has, each with the number of the first batch whose plan has it."""
 
+ACCOUNTS = (
+    "received", "adjusted", "late", "early", "dropped", "duplicate", "invalid", "unwindowed", "purged",
+)  # fmt: skip
 Repairs = dict[int, tuple[set[str], dict[str, str]]]
 """After which batches stored events are repaired: the ids of those that are taken out, and other ids for some."""
 
@@ -124,7 +127,6 @@ class Bolt:
     """The rules for watermarks and late events of inputs whose sources have their own (SI-17)."""
     rows_ahead: Callable[[], list[int]] = list
     """Of a temporal join: the ends of the moments at which rows are yet to come."""
-    repairs: Repairs = field(default_factory=dict)
 
     batch: int = 0
     number: int = 0
@@ -138,8 +140,6 @@ class Bolt:
     closed: bool = False
     reached: int | None = None
     """How far time had come when the streams ended."""
-    last_time: int | None = None
-    """The same, or the latest event."""
     by_idleness: int | None = None
     """The end of the last window that the idle timeout closed."""
     floor: int | None = None
@@ -157,23 +157,12 @@ class Bolt:
     """The end edges whose start has not come."""
     windowed: set[Event] = field(default_factory=set)
     accounts: dict[str, list[str]] = field(default_factory=dict)
-    purged: int = 0
-    """The events that repairs have taken out before a window had held them."""
-    given_up: int = 0
-    """Those that no window would have held."""
 
     due: list[Window] = field(default_factory=list)
     """What has closed in this batch."""
-    last: dict[Key, list[Event]] = field(default_factory=dict)
-    """The content of the last window of each key."""
     emitted: list[Fired] = field(default_factory=list)
     standing: list[Fired] = field(default_factory=list)
     """The firings whose rows have not been taken back."""
-    known: dict[Key, int] = field(default_factory=dict)
-    """The end of the last window of each key that held an event, where windows without events fire."""
-    passed_of: dict[Key, int] = field(default_factory=dict)
-    """The end of the last window of each key that has fired, with events or without."""
-
     out: list[Fired] = field(default_factory=list)
     """What fired in this batch."""
     diverted: list[tuple[str, Json]] = field(default_factory=list)
@@ -191,16 +180,26 @@ class Bolt:
         """In processing time: the clock."""
         self.kinds = kinds_of(self.rules)
         self.waits = waits_past_the_end(self.rules, self.kinds)
-        self.known |= dict.fromkeys(self.listed_keys, self.rules.listed_keys.since if self.listed_keys else 0)
 
     @property
     def event_time(self) -> bool:
         return bool(self.rules.reads_timestamps)
 
     @property
-    def listed_keys(self) -> list[Key]:
-        listed = [] if self.rules.listed_keys is None else self.rules.listed_keys.values
-        return [tuple(map(text, each if isinstance(each, tuple) else (each,))) for each in listed]
+    def listed(self) -> dict[Key, int]:
+        """The keys that are there from a moment on, with or without events."""
+        listed = self.rules.listed_keys
+        values = [] if listed is None else [each if isinstance(each, tuple) else (each,) for each in listed.values]
+        return {tuple(map(text, each)): listed.since for each in values}
+
+    @property
+    def last_ends(self) -> dict[Key, int]:
+        """Where windows without events fire: the end of the last one of each key that held an event."""
+        found = self.listed
+        for fired in self.emitted if self.rules.empty_windows_until is not None else ():
+            if fired.content:
+                found[fired.window.key] = max(fired.window.end, found.get(fired.window.key, -FOREVER))
+        return found
 
     # ---- closing
 
@@ -595,7 +594,6 @@ class Bolt:
         """ "The end of the streams closes all open windows", unless ``close_fires=False`` (decision 4)."""
         self.closed = True
         self.reached = self.time(None)
-        self.last_time = most(self.reached, self.latest_event)
         if self.rules.close_fires:
             for key in {None, *(key for key, _ in self.formed), *(edge.key for edge in self.half)}:
                 self.times.watermarks[key] = FOREVER
@@ -615,9 +613,8 @@ class Bolt:
                 windows.take_out(event)
             self.accepted.remove(event)
             self.gone.discard(event)
-            self.last = {key: [each for each in events if each is not event] for key, events in self.last.items()}
-            self.purged += event in pending
-            self.given_up += event not in pending and event not in self.windowed
+            if event not in self.windowed:
+                self.account("purged" if event in pending else "unwindowed", event)
         self.note_ends()
 
     # ---- what the bolts behind it are told
@@ -664,12 +661,11 @@ class Bolt:
 
     def with_empty(self, due: list[Window]) -> list[Window]:
         """guide, "Windows in which nothing happened": those that end at most so long after the last with an event."""
-        until, found = self.rules.empty_windows_until.micros, []
-        for key in {*self.known, *(window.key for window in due)}:
+        until, found, ends = self.rules.empty_windows_until.micros, [], self.last_ends
+        for key in {*ends, *(window.key for window in due)}:
             grid: Any = self.of(key, 0)
-            since = self.rules.listed_keys.since if key in self.listed_keys else -FOREVER
-            last = self.known.get(key, -FOREVER)
-            done = self.passed_of.get(key, last)
+            since, last = self.listed.get(key, -FOREVER), ends.get(key, -FOREVER)
+            done = max([last, *(each.window.end for each in self.emitted if each.window.key == key)])
             for ahead in (*sorted((window for window in due if window.key == key), key=lambda each: each.end), None):
                 while last > -FOREVER and (span := grid.next_edges(done))[1] <= last + until:
                     if not (self.empty_is_over(grid, span) if ahead is None else span[1] < ahead.end):
@@ -680,8 +676,6 @@ class Bolt:
                     found.append(ahead)
                     done = max(ahead.end, since)
                     last = max(last, done)
-            if last > -FOREVER:
-                self.known[key], self.passed_of[key] = last, done
         return sorted(found, key=lambda window: (window.end, window.start))
 
     def empty_is_over(self, grid: Fixed, span: tuple[int, int]) -> bool:
@@ -696,8 +690,9 @@ class Bolt:
 
     def show(self, window: Window, content: list[Event], pane: Json | None) -> None:
         """A window fires."""
-        before = self.last.get(window.key, []) if pane is None else self.windowed
-        expired = [event for event in before if event not in content] if pane is None else []
+        of_key = [each for each in self.emitted if each.window.key == window.key]
+        before = (of_key[-1].content if of_key else []) if pane is None else self.windowed
+        expired = [event for event in before if event in self.accepted and event not in content]
         key = window.key[-len(self.rules.key) :] if self.rules.key and window.key else None
         shown: Json = {
             "start": milliseconds(window.start),
@@ -710,20 +705,17 @@ class Bolt:
         if len(self.kinds) > 1:
             shown["kind"] = window.place
         else:
-            shown["new"] = ids(event for event in content if event not in before)
+            shown |= {"new": ids(event for event in content if event not in before), "expired": ids(expired)}
         if pane is not None:
             shown["pane"] = pane
-        elif len(self.kinds) == 1:
-            shown["expired"] = ids(expired)
-        number = sum(each.window.key == window.key for each in self.emitted) + 1
-        fired = Fired(replace(window), content, expired, shown, number, task_of(window, content))
+            shown.pop("expired", None)
+        fired = Fired(replace(window), content, expired, shown, len(of_key) + 1, task_of(window, content))
         fired.is_final = pane is None or pane["last"]
         if self.rules.panes is not None and self.rules.panes.mode is not PaneMode.DISCARDING:
             taken = self.taken_back(window)
             self.standing = [each for each in self.standing if each not in taken]
         for fires in (self.standing, self.emitted, self.out):
             fires.append(fired)
-        self.last[window.key] = content
         self.windowed.update(content)
 
     def taken_back(self, window: Window) -> list[Fired]:
@@ -762,10 +754,10 @@ class Bolt:
         return not self.rules.key and isinstance(self.of(None, 0), Counted)
 
     def counts(self) -> dict[str, int]:
-        names = ("received", "late", "early", "dropped", "duplicate", "invalid", "adjusted")
-        counts = {name: len(self.accounts.get(name, [])) for name in names}
-        counts |= {"windowed": len(self.windowed), "unwindowed": len(self.unwindowed()) + self.given_up}
-        counts |= {"pending": len(self.pending()), "purged": self.purged + len(self.thrown_away())}
+        counts = {name: len(self.accounts.get(name, [])) for name in ACCOUNTS}
+        counts |= {"windowed": len(self.windowed), "pending": len(self.pending())}
+        counts["unwindowed"] += len(self.unwindowed())
+        counts["purged"] += len(self.thrown_away())
         out = counts["received"] + counts["adjusted"] + counts["received"]
         assert sum(counts.values()) == out, counts  # each event is in exactly one account
         return counts

@@ -66,6 +66,9 @@ PANES: list[Json] = [
 ]
 """Each trigger before the end and each after it, alone and together, and all that a firing may do with a window."""
 
+FLAGS = (
+    "processing_time", "imports_beside", "estimate_arrival", "late_by_session", "late_per_input", "closes_after_end",
+)  # fmt: skip
 VALUES: dict[str, list[Any]] = {
     "key": [["k"], ["k", "q"]],
     "substreams": [["k"]],
@@ -90,16 +93,14 @@ VALUES: dict[str, list[Any]] = {
         {"azure": {"late": "9ms", "out_of_order": "6ms", "action": "error", "arrival_field": "at"}},
         {"azure": {"late": -1, "early": None, "out_of_order": "3ms"}},
     ],
-    "processing_time": [True],
     "lag": ["0s", "1us", "3ms", "20ms"],
     "watermark_interval": ["1us", "1s"],
+    **{name: [True] for name in FLAGS},
     "watermark_every": [1, 2, "1us", "4ms"],
     "watermark_field": ["cti"],
     "watermark_partition": ["p", SOURCE],
     "watermark_combine": ["max"],
     "imports": [{"s2": "s1"}],
-    "imports_beside": [True],
-    "estimate_arrival": [True],
     "idle_timeout": ["0s", "3ms", "1s"],
     "idle_rule": ["max_remaining"],
     "partition_idle_timeout": ["1us", "2500us", "1s"],
@@ -113,8 +114,6 @@ VALUES: dict[str, list[Any]] = {
     ],
     "late_by": ["window"],
     "allowed_lateness": ["1us", "3ms", "12ms", "1d"],
-    "late_by_session": [True],
-    "late_per_input": [True],
     "late": ["drop", "adjust", "cut", "error"],
     "late_stream": ["late"],
     "message_id_field": ["m"],
@@ -131,7 +130,6 @@ VALUES: dict[str, list[Any]] = {
     "aligned": ["starts"],
     "offset": ["1us", "-2ms", "12ms"],
     "anchor": ["start", 0, 4],
-    "closes_after_end": [True],
     "longest_window": ["10d"],
     "end_field": ["until"],
     "shape_field": ["shape"],

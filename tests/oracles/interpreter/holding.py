@@ -20,7 +20,7 @@ from tests.oracles.interpreter import cases, rows, topology_cases, written
 from tests.oracles.interpreter.bolt import Bolt, Stop, resolved
 from tests.oracles.interpreter.driving import WAYS, Drive, Played, driven, may_have_tasks, standing
 from tests.oracles.interpreter.plain import Row
-from tests.oracles.interpreter.topology import Node, Topology, Unsaid, play, rules_of, source_of
+from tests.oracles.interpreter.topology import Choices, Node, Topology, Unsaid, play, rules_of, source_of
 from tests.oracles.interpreter.values import Json, ids, milliseconds
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.script import watched_topology
@@ -215,17 +215,17 @@ def driven_by(made: Json, case: Json, variant: str) -> Drive:
     return driven(variant, played, Random(len(case["steps"])))
 
 
-class Assigned:
+class Assigned(Choices):
     """What the product's answer says of its choices: the tasks of events, by their fields, in turns, or as the windows
     show them; and the order of windows of the same end, which follow in that of the hashes of their keys."""
 
-    def __init__(self, case: Json, drove: Drive | None) -> None:
+    def __init__(self, case: Json, drove: Drive) -> None:
         self.of: dict[tuple[str, str], set[int]] = {}
         self.numbers = {node["name"]: node.get("tasks", 1) for node in case["bolts"]}
-        self.may_stop_in = None if drove is None or drove.stopped is None else drove.stopped[0]
+        self.may_stop_in = None if drove.stopped is None else drove.stopped[0]
         only = [node["name"] for node in case["bolts"] if "bolt" in node]
         self.places: dict[str, int] = {}
-        for place, window in enumerate([] if drove is None else drove.answer["windows"]):
+        for place, window in enumerate(drove.answer["windows"]):
             name = window.get("bolt", only[0])
             self.places.setdefault(place_of(name, window), place)
             for event in window["events"] or ():
@@ -291,7 +291,7 @@ def may_be_split(case: Json) -> bool:
 def split(made: Json, case: Json) -> Iterator[str]:
     """The same, where batches end anywhere, which changes nothing."""
     calm = read_scenario({**made, "steps": [step for step in made["steps"] if "crash" not in step]})
-    mine = play(case, Assigned(case, None), {})
+    mine = play(case)
     try:
         theirs = run_cut(calm, Random(len(made["steps"]))).to_json()
     except DataError as error:
@@ -488,11 +488,12 @@ def unlike_rows(bolt: Bolt, drove: Drive) -> Iterator[str]:
 
 
 def smaller(made: Json, variant: str, found: list[str]) -> tuple[Json, list[str]]:
-    """Without every step, setting and bolt that the difference does not need, as far as some seconds of CPU go."""
+    """Without every part that the difference does not need, as far as some seconds of CPU go."""
 
-    def is_error(found: list[str]) -> bool:
-        """Whether it is an error; a difference does not become one."""
-        return "Error" in found[0].split(":")[0]
+    def error(found: list[str]) -> str:
+        """The name of an error; a difference does not become one."""
+        name = found[0].split(":")[0]
+        return name if name.endswith("Error") else ""
 
     until, is_smaller = process_time() + (8 if "bolts" in made else 60), True
     while is_smaller:
@@ -500,56 +501,24 @@ def smaller(made: Json, variant: str, found: list[str]) -> tuple[Json, list[str]
         for candidate in without_one(made):
             if process_time() > until:
                 return made, found
-            if refusal(candidate) is not None:
-                continue
             try:
-                now = differs(candidate, variant)
+                now = [] if refusal(candidate) is not None else differs(candidate, variant)
             except Exception:
                 continue
-            if now and is_error(now) == is_error(found):
+            if now and error(now) == error(found):
                 made, found, is_smaller = candidate, now, True
                 break
     return made, found
 
 
-def without_one(made: Json) -> Iterator[Json]:
-    """The case without one of its parts."""
-    steps = made["steps"]
-    for size in (8, 4, 2, 1):
-        for place in range(len(steps) - size, -1, -1):
-            yield {**made, "steps": steps[:place] + steps[place + size :]}
-    for name in {"partitions", "meta", "times"} & set(made):
-        yield without(made, name)
-    for name in made.get("bolt", ()):
-        yield {**made, "bolt": without(made["bolt"], name)}
-    if len(made.get("streams", ())) > 1 and all(step.get("stream") in (None, "s1") for step in steps):
-        yield {**made, "streams": ["s1"]}
-    bolts = made.get("bolts", [])
-    if len(bolts) > 1:
-        yield {**made, "bolts": bolts[:-1]}
-    for place, node in enumerate(bolts):
-        for change in smaller_nodes(node):
-            yield {**made, "bolts": [*bolts[:place], {**node, **change}, *bolts[place + 1 :]]}
-    for place, step in enumerate(steps):
-        if "event" in step:
-            changes = [without(step, name) for name in {"clock", "arrival", *([] if bolts else ["stream"])} & set(step)]
-            if bolts:
-                others = set(step["event"]) - {"id", "ts", "k", "v"}
-                changes += [{**step, "event": without(step["event"], name)} for name in others]
-            yield from ({**made, "steps": [*steps[:place], change, *steps[place + 1 :]]} for change in changes)
-
-
-def smaller_nodes(node: Json) -> Iterator[Json]:
-    if node.get("tasks", 1) > 1:
-        yield {"tasks": 1}
-    if node["sinks"]:
-        yield {"sinks": []}
-    if node["make"] == ["gone"]:
-        yield {"make": ["gather"], "sinks": [each for each in node["sinks"] if not each.endswith(".gone")]}
-    yield from ({"bolt": without(node["bolt"], name)} for name in node.get("bolt", ()))
-    if len(node["inputs"]) > 1:
-        yield from ({"inputs": [each]} for each in node["inputs"])
-
-
-def without(of: Json, name: str) -> Json:
-    return {key: value for key, value in of.items() if key != name}
+def without_one(of: Any) -> Iterator[Any]:
+    """The same without some of its parts, or with a part that is without one of its own."""
+    if isinstance(of, list):
+        for size in (8, 4, 2, 1):
+            yield from (of[:place] + of[place + size :] for place in range(len(of) - size, -1, -1))
+        for place, part in enumerate(of):
+            yield from ([*of[:place], less, *of[place + 1 :]] for less in without_one(part))
+    elif isinstance(of, dict):
+        yield from ({name: part for name, part in of.items() if name != each} for each in of)
+        for name, part in reversed(of.items()):  # steps come last
+            yield from ({**of, name: less} for less in without_one(part))

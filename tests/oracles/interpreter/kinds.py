@@ -275,16 +275,10 @@ def calendar_grid(kind: Calendar, first: int, last: int) -> Iterator[tuple[int, 
 
 
 def begins_unit(kind: Calendar, day: date) -> bool:
-    match kind.unit:
-        case "week":
-            return WEEKDAYS[day.weekday()] == kind.first_day
-        case "month":
-            return day.day == 1
-        case "quarter":
-            return day.day == 1 and (day.month - kind.first_month) % 3 == 0
-        case "year":
-            return day.day == 1 and day.month == kind.first_month
-    return True
+    if kind.unit == "week":
+        return WEEKDAYS[day.weekday()] == kind.first_day
+    months = {"month": 1, "quarter": 3, "year": 12}.get(kind.unit)
+    return months is None or (day.day == 1 and (day.month - kind.first_month) % months == 0)
 
 
 def local_day(moment: int, zone: tzinfo) -> date:
@@ -314,7 +308,7 @@ class Sessions(Kind):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.before: list[Window] = []
-        """The sessions as they were when the last batch ended."""
+        """The sessions as they were when the last batch ended, without those that have closed since."""
 
     def gap(self, event: Event) -> int:
         return self.kind.gap.micros if event.gap is None else event.gap
@@ -416,7 +410,9 @@ class Sessions(Kind):
         closed, left = self.cut(self.over)
         done = [window for window in left if self.over(window.end)]
         self.open = [window for window in left if window not in done]
-        return [self.known(window) for window in closed + done if window.events]
+        found = [self.known(window) for window in closed + done if window.events]
+        self.before = [each for each in self.before if not any(window.covers(each) for window in found)]
+        return found
 
     def now_open(self) -> list[Window]:
         """The sessions, or with a longest duration their parts, each with what is known of its firings."""
@@ -715,7 +711,7 @@ class Counted(Formed):
         if self.by_count and isinstance(self.length, Count):
             return ordered.index(event) >= (self.slides + 1) * self.slide - self.length.value
         if self.by_count:
-            time = self.bolt.last_time if self.ended else self.now
+            time = most(self.bolt.reached, self.bolt.latest_event) if self.ended else self.now
             return time is None or event.time > time - self.length.micros
         if self.ended:
             return False
@@ -733,30 +729,25 @@ def kinds_of(rules: WindowSettings) -> list[Any]:
     return [None]
 
 
+KINDS: dict[type, type[Kind]] = {
+    Session: Sessions,
+    SlidingLog: Log,
+    CountByStart: Starts,
+    Lull: Lulls,
+    type(None): Counted,
+}
+"""How the windows of a kind are found, where their edges depend on events."""
+
+
 def windows_of(bolt: Bolt, key: Key, place: int) -> Kind:
     """The windows of one kind and one key, of which there are none yet."""
     from tests.oracles.interpreter.own import Own, Triggered
 
-    rules = bolt.rules
-    made: type[Kind] = Fixed
-    if rules.trigger is not None:
-        made = Own
-    elif rules.key_trigger is not None:
-        made = Triggered
-    else:
-        match bolt.kinds[place]:
-            case Session():
-                made = Sessions
-            case SlidingLog():
-                made = Log
-            case CountByStart():
-                made = Starts
-            case Snapshot() if rules.lifetime is not None:
-                made = Lives
-            case Lull():
-                made = Lulls
-            case None:
-                made = Counted
+    made = KINDS.get(type(bolt.kinds[place]), Fixed)
+    if isinstance(bolt.kinds[place], Snapshot) and bolt.rules.lifetime is not None:
+        made = Lives
+    if bolt.rules.trigger is not None or bolt.rules.key_trigger is not None:
+        made = Triggered if bolt.rules.trigger is None else Own
     return made(bolt, key, place)
 
 

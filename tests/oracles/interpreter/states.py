@@ -264,7 +264,7 @@ def waiting(bolt: Bolt, window: Window) -> Waiting:
 def known_of_keys(bolt: Bolt) -> dict[Key, Json]:
     keys = [key for key in bolt.times.watermarks if bolt.times.per_key and key is not None]
     found: dict[Key, Json] = {key: {"watermark": bolt.times.watermark(key)} for key in keys}
-    for key, end in bolt.known.items():
+    for key, end in bolt.last_ends.items():
         found.setdefault(key, {})["last_end"] = end
     for (key, _), windows in bolt.formed.items():
         if isinstance(windows, Triggered):

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from tests.oracles.interpreter import ready, written
 from tests.oracles.interpreter import rows as rows_of
@@ -31,17 +31,20 @@ INHERITED = "its own time"
 """The field of the time that a row came with."""
 
 
-class Choices(Protocol):
+class Choices:
     """What is the product's choice, and makes no difference else."""
 
     def task(self, bolt: str, grouping: str, by: tuple[Any, ...], row: Row) -> int | None:
         """The task of a bolt that an event goes to; None where that can make no difference."""
+        return None
 
     def place(self, bolt: str, shown: Json) -> int:
         """Where a window stands among those of the same end and start, of other keys."""
+        return 0
 
     def stops(self, batch: int) -> bool:
         """True if a window of this batch is larger than is allowed, where it is not said how large it is."""
+        return False
 
 
 @dataclass
@@ -86,9 +89,12 @@ class Topology:
         """The watermark of the first bolt: after each tick if it has moved, and after each step of the clock."""
         self.stopped: Stop | None = None
         self.nodes = {each["name"]: self.node(each) for each in case["bolts"]}
-        is_bare = case["bolts"][0]["make"] == ["told"]
-        self.bare = self.bolts[0].rules if is_bare else WindowSettings()
-        """The rules of a bare bolt, by which the clock may end batches."""
+        rules = self.bolts[0].rules if case["bolts"][0]["make"] == ["told"] else WindowSettings()
+        self.may_be_idle = rules.idle_timeout is not None or rules.partition_idle_timeout is not None
+        by_arrival = not rules.reads_timestamps and bool(rules.kinds or rules.key)
+        by_clock = rules.panes is not None and rules.panes.uses_clock
+        self.clock_matters = self.may_be_idle or rules.estimate_arrival or by_arrival or by_clock
+        """Whether batches of a bare bolt end where the clock moves, since it makes a difference when it did."""
 
     def node(self, given: Json) -> Node:
         node = Node(given["name"], given["make"], given["inputs"], given.get("tasks", 1), given.get("limits", {}))
@@ -148,17 +154,6 @@ class Topology:
                 self.end_batch(close=True)
             case _:
                 raise ValueError(step)
-
-    @property
-    def clock_matters(self) -> bool:
-        """Whether batches of a bare bolt end where the clock moves, since it makes a difference when it did."""
-        rules = self.bare
-        by_arrival = not rules.reads_timestamps and bool(rules.kinds or rules.key)
-        return self.may_be_idle or rules.estimate_arrival or by_arrival or bool(rules.panes and rules.panes.uses_clock)
-
-    @property
-    def may_be_idle(self) -> bool:
-        return self.bare.idle_timeout is not None or self.bare.partition_idle_timeout is not None
 
     def move(self, clock: int, *, ends: bool, alone: bool = False) -> None:
         """The clock moves: a batch ends before that, if it is to, and may end with nothing but the clock.
@@ -293,11 +288,11 @@ class Topology:
         return self.choices.stops(self.batch) if found is None else found
 
 
-def play(case: Json, choices: Choices, repairs: Repairs) -> Topology:
+def play(case: Json, choices: Choices | None = None, repairs: Repairs | None = None) -> Topology:
     """Play a case: once more, up to the batch in which a rule stops it, where one does."""
     stop: Stop | None = None
     while True:
-        topology = Topology(case, choices, repairs)
+        topology = Topology(case, choices or Choices(), repairs or {})
         try:
             for step in case["steps"]:
                 if stop is None or topology.batch < stop.batch:

@@ -247,14 +247,7 @@ def with_sources(random: Random) -> Json:
 
 def with_limits(random: Random) -> list[Json]:
     """A bolt of some kind that allows so many bytes of a window, or so long a call."""
-    bolts = random.choice(
-        [
-            lambda: [one(random, "a", ["s1"], tasks=True)],
-            lambda: chain(random),
-            lambda: [own(random)],
-            lambda: [triggered(random, "t", "s1")],
-        ]
-    )()
+    bolts = bolts_of(random, random.choice(["tasks", "chain", "own", "triggered"]))
     node = random.choice([each for each in bolts if "bolt" in each])
     number: Json = {"window_bytes": random.choice([1, 60, 150, 400, 1000, 10**9])}
     node["limits"] = number if random.random() < 0.8 else random.choice([{"call_time": "400ms"}, {"call_time": "1h"}])

@@ -70,11 +70,12 @@ class Gather(WindowedBolt):
 
     outputs: ClassVar[dict[str, str]] = {"default": PASSED, "each": PASSED}
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-
     hangs = False
     """Whether a call with an event of one value does not end."""
+
+    def __init__(self, name: str, always_ends: bool = False) -> None:
+        """``always_ends``: windows of policies have no start, and only their ends tell some of them apart."""
+        self.name, self.always_ends = name, always_ends
 
     def execute(self, window: TupleWindow) -> Iterator[Any]:
         name, held = self.named(window), window.table.to_pylist()
@@ -87,16 +88,10 @@ class Gather(WindowedBolt):
             yield Emit(passed(each, f"{name}:each:{each['id']}"), stream="each")
 
     def named(self, window: TupleWindow) -> str:
-        end: Any = "" if window.end is None or window.start is None else window.end_timestamp
+        is_told = self.always_ends or (window.end is not None and window.start is not None)
+        end: Any = window.end_timestamp if is_told else ""
         pane = "" if window.pane is None else f"#{window.pane.index}"
         return f"{self.name}({'+'.join(window.table.column('id').to_pylist())})@{end}{pane}"
-
-
-class Fired(Gather):
-    """Windows of policies have no start, and two of them may hold the same events: their ends tell them apart."""
-
-    def named(self, window: TupleWindow) -> str:
-        return f"{self.name}({'+'.join(window.table.column('id').to_pylist())})@{window.end_timestamp}"
 
 
 class Numbered(Gather, StatefulWindowedBolt):
@@ -266,7 +261,7 @@ MADE: dict[str, Callable[..., Any]] = {
     "kept": kept,
     "gather": Gather,
     "gone": Gone,
-    "own": lambda name, trigger, eviction: Fired(name).with_policies(
+    "own": lambda name, trigger, eviction: Gather(name, always_ends=True).with_policies(
         trigger=TRIGGERS[trigger](), eviction=EVICTIONS[eviction]()
     ),
     "triggered": lambda name, trigger, limits: Numbered(name).with_trigger(KEY_TRIGGERS[trigger](), **limits),
