@@ -816,7 +816,7 @@ class TriggeredWindows:
         alive = np.flatnonzero(~(self._purged | self._refusals.mask))
         return len(np.unique(self._arrivals.block_of(alive)))
 
-    def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | Forgotten]:
+    def windows(self, now: int, *, close: bool = False) -> Iterator[TupleWindow | ForgottenKey]:
         """Yields, in order of (end, start, key), the windows that are due to fire at a clock (microseconds), and the
         keys that are forgotten.
 

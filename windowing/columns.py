@@ -248,7 +248,7 @@ def own_value(value: Any) -> Any:
     if kind is list and _FIXED.issuperset(map(type, value)):
         return value[:]  # at a small part of the time
     if isinstance(value, pa.Table):
-        return own_table(value)
+        return copy_table(value)
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, MappingView):  # of a dict: it shows what the dict has later
@@ -268,7 +268,7 @@ def copy_column(column: pa.Array) -> pa.Array:
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 
-def own_table(table: pa.Table) -> pa.Table:
+def copy_table(table: pa.Table) -> pa.Table:
     """Returns a copy of a table, whose values nobody else can change."""
     if any(map(_has_dictionary, table.schema.types)):  # pieces put together would share it
         stream = pa.BufferOutputStream()

@@ -10,8 +10,8 @@ from typing import Any, NoReturn, TypeAlias
 import pyarrow as pa
 
 from windowing.calls import checked_on_failure
-from windowing.columns import own_table, own_value
-from windowing.conversion import REFUSED, by_their_names, converted, of_values
+from windowing.columns import copy_table, own_value
+from windowing.conversion import REFUSED, convert_column, convert_values, in_declared_order
 from windowing.errors import ConfigError, SchemaError
 from windowing.reprs import fields_repr, repr_of
 
@@ -432,7 +432,7 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
     if isinstance(row, tuple):
         if len(row) != len(names):
             raise _mismatch(list(row), schema, f"a row has {len(row)} values, {len(names)} were declared")
-        values = row if type(row) is tuple else tuple(by_their_names(row, names))
+        values = row if type(row) is tuple else tuple(in_declared_order(row, names))
     elif len(row) != len(names) or any(name not in row for name in names):
         missing = [name for name in names if name not in row]
         unknown = [name for name in row if name not in names]

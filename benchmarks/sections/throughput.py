@@ -392,7 +392,7 @@ def _rows_of(file: Path, columns: Sequence[str] | None, folder: Path | None) -> 
         rows = rows.take(pc.sort_indices(rows, [("event_time", "ascending")]))
         with pa.OSFile(str(folder / file.name), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
-    return rows.num_rows
+    return int(rows.num_rows)
 
 
 # Time rules beside Storm's plain windows: watermarks per event, substreams, sessions.

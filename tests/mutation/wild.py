@@ -88,7 +88,13 @@ FAULTS = {
     ),
     40: Fault(
         "a window that a firing has closed fires again with late events",
-        ((_PANES, "again = takes_events & ended & has_fired & has_reason\n", "again = ended & has_fired & has_reason\n"),),
+        (
+            (
+                _PANES,
+                "again = takes_events & ended & has_fired & has_reason\n",
+                "again = ended & has_fired & has_reason\n",
+            ),
+        ),
         needs=("'closes': True",),
     ),
     41: Fault(

@@ -125,7 +125,7 @@ def _exactly(given: pa.Array, places: NDArray[np.int64], kind: pa.DataType) -> p
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Returns a user's values in their stored type; texts, as in JSON, are parsed."""
-    return column.cast(kind) if pa.types.is_string(column.type) else converted(column, kind)
+    return column.cast(kind) if pa.types.is_string(column.type) else convert_column(column, kind)
 
 
 def _equal_rows(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:

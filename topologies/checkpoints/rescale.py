@@ -102,7 +102,7 @@ class Route:
         for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
             try:
                 # If the note cannot express the field's type, the bolt keeps the field in that type (``types``).
-                columns.append(converted(column, wanted.type) if is_read_back(wanted.type) else column)
+                columns.append(convert_column(column, wanted.type) if is_read_back(wanted.type) else column)
             except REFUSED as error:
                 raise CheckpointError(
                     f"bolt {self.bolt!r} cannot be moved: its state has {name!r} as {column.type}",
@@ -111,7 +111,7 @@ class Route:
                 ) from error
         return pa.Table.from_arrays(columns, schema.names)
 
-    def of_values(self, values: Sequence[Any]) -> int:
+    def convert_values(self, values: Sequence[Any]) -> int:
         """Returns the task of a key, from the values of the fields by which the first input is grouped."""
         if self.rules.in_one_task:
             return 0
@@ -203,7 +203,7 @@ def _by_method(
     what = f"bolt {route.bolt!r} failed in moving its state to other tasks"
     do = "fix its method move_state and rerun; the checkpoint is as it was"
     with raised_as(BoltError, what, do=do, unchanged=CheckpointError, bolt=route.bolt):
-        states = bolt.move_state(saved, lambda *key: route.of_values(key), route.parallelism)
+        states = bolt.move_state(saved, lambda *key: route.convert_values(key), route.parallelism)
         if len(states) != route.parallelism:
             raise ValueError(f"move_state returned {len(states)} states for {route.parallelism} tasks")
         return [pack_state(state, bolt.state_types) for state in states]
@@ -242,7 +242,7 @@ def _task_of_text(key: str, route: Route) -> int:
     (column,) = route.key_types()
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
-        return route.of_values((value,))
+        return route.convert_values((value,))
     except REFUSED as error:
         raise CheckpointError(
             f"bolt {route.bolt!r} cannot be moved: its state has the key {key!r:.60}",

@@ -230,7 +230,7 @@ def _late_for_windows(
     assert session is not None
     return late_for_sessions(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
-        gaps=gaps_of_sessions(node, events), held=admission_context.live, kind=session,
+        gaps=gaps_of_sessions(node, events), live_events=admission_context.live, kind=session,
         reference=_watermark_less_lateness(node, events),
     )  # fmt: skip
 
@@ -586,7 +586,7 @@ def _would_open(
     times = events.times[rows]
     if node.bolt.settings.late_by_session and late_by_open_sessions(node):
         assert node.session is not None
-        return times, node.session.ends_alone(times, gaps_of_sessions(node, events)[rows])
+        return times, node.session.ends_if_alone(times, gaps_of_sessions(node, events)[rows])
     if node.sliding_log is not None and late_by_open_windows(node):
         return times - node.sliding_log.length.micros, times
     return None

@@ -314,7 +314,7 @@ def _ids_of_queue(parts: Sequence[Events], node: WindowedNode) -> RetainedEvents
 def key_columns(node: WindowedNode) -> list[str]:
     """Returns the payload columns that the assigners of a bolt need: the key columns, if each null is a key of its
     own."""
-    if not any(each.by_side for each in node.assigners):
+    if not any(each.needs_sides for each in node.assigners):
         return []
     return list(dict.fromkeys(name for names in node.keys for name in names))
 

@@ -334,7 +334,7 @@ class ArrivingEvents:
 def _advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
     """Returns a mask of the events that advance the watermark. End edges do not, nor events rejected by their arrival
     (SI-10)."""
-    seen = timely(timed_rows.codes)
+    seen = accepted_on_arrival(timed_rows.codes)
     return seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
 
 
@@ -363,7 +363,7 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    events = times[timely(table.column(DECISION_COLUMN).to_numpy())]  # rejected events do not count
+    events = times[accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())]  # rejected events do not count
     latest = int(events.max()) if len(events) else None
     return replace(ref, earliest_live=int(times.min()), latest_live=latest, by_stream=by_stream)
 

@@ -534,7 +534,7 @@ class _Compilation:
             if declarer.problem is not None:
                 raise declarer.problem
             if type(bolt).for_inputs is not Component.for_inputs:
-                copied(bolt)  # which may hold more than it did when it was set
+                copy_bolt(bolt)  # which may hold more than it did when it was set
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {name!r}", error)
             return None
@@ -712,7 +712,7 @@ class GraphBuilder:
         problem = None
         if isinstance(bolt, Component):
             try:
-                bolt = copied(bolt)
+                bolt = copy_bolt(bolt)
             except ConfigError as error:
                 problem = error
         declarer = BoltDeclarer(name, bolt, parallelism, problem=problem)

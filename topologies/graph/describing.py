@@ -24,7 +24,7 @@ from topologies.io.topics.encode import TopicRecords
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulBolt, StatefulTaskBolt
 from windowing.bolts.joins import Join, WindowJoin
-from windowing.bolts.passing import AlterLifetime, Passing, ShiftTime, Union
+from windowing.bolts.passing import AlterLifetime, EventFilter, ShiftTime, Union
 from windowing.durations import Count, Duration
 from windowing.reprs import repr_of
 from windowing.schema import DEFAULT_STREAM, SchemaLike, format_schema, parse_schema
@@ -469,7 +469,7 @@ def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
 
 def _state_in_words(bolt: StatefulTaskBolt) -> str:
     """Describes the state of a bolt. Users know only the columns of the state of ready-made bolts."""
-    if isinstance(bolt, Passing):
+    if isinstance(bolt, EventFilter):
         columns = ", ".join(bolt.remembered_columns)
         return f"of the events that have passed: their time and {columns}" + (
             "" if bolt.within is None else f", for {bolt.within}"

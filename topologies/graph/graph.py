@@ -70,7 +70,7 @@ MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_p
 MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
 """Columns of a merged range in addition to the spout's columns."""
 
-READ = (*INNER, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
+READ = (*INTERNAL_COLUMNS, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
 """Columns of an event in addition to the columns that a windowed bolt reads; also all names that begin with
 ``WEIGHT_COLUMN``."""
 
@@ -387,7 +387,7 @@ class WindowedNode:
         bolt, streams = self.bolt, len(self.inputs)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not record the ids of events
-        if not isinstance(bolt, AggregateBolt) or not bolt.is_as_declared:
+        if not isinstance(bolt, AggregateBolt) or not bolt.rows_are_declared:
             return None
         assert bolt.bound_aggregates is not None
         if not self.holds_events:
@@ -520,7 +520,7 @@ class WindowedNode:
         )
 
     @property
-    def admits_by_own_mark(self) -> bool:
+    def admits_behind_watermark(self) -> bool:
         """True if it admits events behind its watermark that are in order on their own input or partition (AZ-4).
 
         Requires windows whose closing is known: such a late event would change other windows.

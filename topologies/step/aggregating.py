@@ -207,7 +207,7 @@ _PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
 def _settled(answer: Any, call: TriggerCall) -> str | None:
     """Returns the result of a trigger's rule as plain text, None if it is not text. Converts the cache to the values
     that JSON would restore, so that no code of the rule runs later."""
-    call.cache = kept_json(call.cache)[1]
+    call.cache = round_trip_json(call.cache)[1]
     return str.__str__(answer) if isinstance(answer, str) else None
 
 

@@ -25,7 +25,7 @@ from windowing.bolts.bolt import (
     StatefulTaskBolt,
     TaskBolt,
     TaskContext,
-    copied,
+    copy_bolt,
     first_state,
 )
 from windowing.bolts.joins import Join

@@ -214,10 +214,10 @@ class NotedAggregates(BoundAggregates):
         noted.__dict__.update(name=name, note=note)
         return noted
 
-    def result(self, keys: Any, states: list[State], cells: Cells) -> pa.Table:  # type: ignore[override]
+    def result(self, keys: Any, states: list[State], windows: RowWindows) -> pa.Table:  # type: ignore[override]
         """Returns the rows of the result, window by window."""
-        found = super().result(keys, states, cells)
-        spans = np.stack([cells.starts, cells.ends], axis=1)
+        found = super().result(keys, states, windows)
+        spans = np.stack([windows.starts, windows.ends], axis=1)
         edges = np.flatnonzero((spans[1:] != spans[:-1]).any(axis=1)) + 1
         bounds = [0, *edges.tolist(), len(spans)] if len(spans) else []
         for low, high in pairwise(bounds):

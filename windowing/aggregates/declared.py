@@ -31,7 +31,7 @@ from windowing.aggregates.accumulators import (
 )
 from windowing.aggregates.groups import Groups
 from windowing.columns import own_value
-from windowing.conversion import REFUSED, converted, of_values
+from windowing.conversion import REFUSED, convert_column, convert_values
 from windowing.errors import ConfigError, SchemaError, did_you_mean_column
 from windowing.reprs import repr_of
 from windowing.schema import TIMESTAMP, format_schema, parse_schema, value_type

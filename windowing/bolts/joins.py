@@ -301,7 +301,7 @@ class Join(WindowedBolt):
         whole_rows = settings.late_stream is not None or settings.refused_stream is not None
         by_bytes = settings.capacity is not None and settings.capacity.bytes is not None
         own_code = type(self).__module__ != __name__
-        if self._wanted is None or self.reads is not None or own_code or whole_rows or by_bytes:
+        if self._outputs is None or self.reads is not None or own_code or whole_rows or by_bytes:
             return super().declared_columns
         chosen = {column.source for column in self._columns.values() if column.source}
         return frozenset({*chosen, *self.keys.left, *self.keys.right})

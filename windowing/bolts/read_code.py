@@ -326,7 +326,7 @@ def _nested_codes(code: CodeType) -> Iterator[CodeType]:
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            yield from _codes(each)
+            yield from _nested_codes(each)
 
 
 # Objects that hold themselves, as in ``self.rule = self.by_day``: a copy holds itself as well, and not the first one.
@@ -370,7 +370,7 @@ def _leading_to(wanted: object, values: Iterable[Any]) -> tuple[dict[int, Any], 
     """Returns what values lead to, through methods, functions, containers and other objects, by its id, and the ids of
     all that leads to an object; the object itself is among these if it is found."""
     waiting, found, holders = list(values), dict[int, Any](), dict[int, list[int]]()
-    while waiting and len(found) < _MOST_BESIDE:
+    while waiting and len(found) < _MOST_NEARBY:
         value = waiting.pop()
         if id(value) in found:
             continue
@@ -392,4 +392,4 @@ def _held_by(value: Any) -> Iterable[Any]:
     leads_on = issubclass(kind, (MethodType, *_WRAPPERS)) or _is_open(kind)
     if not leads_on or issubclass(kind, type | ModuleType | CodeType):
         return ()
-    return islice(filter(gc.is_tracked, gc.get_referents(value)), _MOST_BESIDE)  # numbers and texts hold nothing
+    return islice(filter(gc.is_tracked, gc.get_referents(value)), _MOST_NEARBY)  # numbers and texts hold nothing

@@ -585,7 +585,7 @@ class AssignedTask:
         If windows are evaluated between two events, these need not be live at the same time, so each part is folded by
         itself.
         """
-        events, old = admitted.events, self._events.old.live() if sums.counts else None
+        events, old = admitted.events, self._events.old.live() if sums.depends_on_counts else None
         assert old is None or not admitted.evaluate_before  # only lateness by window sets these
         codes, before = self._codes_of(events, old)
         rows, limits, first = list[RetainedEvents](), list[tuple[int, int]](), 0

@@ -71,7 +71,7 @@ class Emissions:
         self.node, self._watermark = node, watermark
         self._by_stream: list[tuple[str, list[_Emitted]]] = []
 
-    def add(self, emitted: Iterable[tuple[str, pa.Table | Loose]], window: TupleWindow) -> None:
+    def add(self, emitted: Iterable[tuple[str, pa.Table | LooseRows]], window: TupleWindow) -> None:
         """Adds the rows that a window has emitted."""
         for stream, rows in emitted:
             self._add(stream, _Emitted(rows, self._time(window), window))

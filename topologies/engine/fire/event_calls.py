@@ -26,8 +26,8 @@ from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBo
 from windowing.columns import own_value, take_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
-from windowing.reprs import cut
-from windowing.schema import DEFAULT_STREAM, EmittedRows, Loose, emissions, from_rows, parse_schema
+from windowing.reprs import shorten
+from windowing.schema import DEFAULT_STREAM, EmittedRows, LooseRows, emissions, from_rows, parse_schema
 from windowing.timestamps import show, to_datetime
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from manager.keyed.run_sums import FiredSums
 from manager.slices import SliceSums
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
-from policies.watermarks import NONE, accepted, timely
+from policies.watermarks import NONE, accepted, accepted_on_arrival
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,
@@ -121,7 +121,7 @@ def _incoming(
         assert admission_context.key_coder is not None
         keys = admission_context.key_coder(arriving)
         values = key_rows(rows.table, streams, node.keys)
-        marks = admission_context.key_marks(keys, times, timely(codes), values)
+        marks = admission_context.key_marks(keys, times, accepted_on_arrival(codes), values)
     if any(node.brings_clock) and not node.without_windows:
         # At the end of a run windows fire early; with a shorter timeout they may be overdue.
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
@@ -224,7 +224,7 @@ class ClockPassed:
     clock: int
 
 
-Firing: TypeAlias = TupleWindow | SummedWindows | FiredSums | Forgotten | StillOpen
+Firing: TypeAlias = TupleWindow | SummedWindows | FiredSums | ForgottenKey | StillOpen
 """A due firing: a window, windows or sessions of partial sums, or a forgotten key; or the windows that may still
 fire."""
 
@@ -437,7 +437,7 @@ def _write(
 ) -> Ref:
     """Writes these rows of the events in order of (key, time), or in order of arrival if rows stand for several events
     (see ``RetainedEvents.sorted``). ``flags``: those of all events."""
-    order = held.bare(rows).order() if held.weights is None else None
+    order = held.keys_and_times(rows).order() if held.weights is None else None
     if order is not None:
         rows = rows[order]
     if order is not None or len(rows) < len(held):
