@@ -322,7 +322,7 @@ class Bench:
     """Returns True if an arm takes part."""
     _checked: dict[tuple[Any, ...], tuple[Any, str]] = field(default_factory=dict)
 
-    def some(self, usual: int) -> int:
+    def scaled(self, usual: int) -> int:
         """Returns the number ``usual``, or the requested fraction of this number."""
         asked = max(1, round(usual * self.part))
         return min(asked, 1_000_000) if self.quick else asked
@@ -337,7 +337,7 @@ class Bench:
         """Returns an entry for a contest. ``check``: most events in the checked run, if it is not the usual number."""
         many = events.keys > 65_000  # windows then have as many rows as events
         least, usual = (100_000, 1_000_000) if many else (250_000, 5_000_000)  # fewer may fill no window
-        usual = least if self.quick else max(least, self.some(usual))
+        usual = least if self.quick else max(least, self.scaled(usual))
         return Entry(arm, question, events, batch, fewer(fewer(events, arm.most), check or usual))
 
     def contest(

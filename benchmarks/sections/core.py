@@ -41,12 +41,12 @@ def core(bench: Bench) -> None:
     for length, (name, speed) in STORM.items():
         storm = Arm("Storm's own classes", _measured_before(speed), by_itself, ours=False, batched=False)
         asked = Question(name, length=length)
-        entries = [Entry(storm, asked, InMemory(bench.some(10_000_000)))]
+        entries = [Entry(storm, asked, InMemory(bench.scaled(10_000_000)))]
         for rate in (1_000, 10_000):
             for late_ms, order in ((0, "in order"), (2_000, "2 s off")):
                 for tick in (100_000, 1_000):
                     arm = Arm(f"{rate:,}/s, {order}, a tick every {tick:,}", _sum, _sum_is_right)
-                    events = InMemory(bench.some(10_000_000), 1, rate, late_ms=late_ms)
+                    events = InMemory(bench.scaled(10_000_000), 1, rate, late_ms=late_ms)
                     entries.append(Entry(arm, asked, events, tick, events))
         bench.contest("core", entries, "CPU time")
 
@@ -184,7 +184,7 @@ def policies(bench: Bench) -> None:
 
         return Arm(name, run, check)
 
-    events, asked = InMemory(bench.some(20 * ROWS)), Question("policies", f"a window of {WINDOW:,} events")
+    events, asked = InMemory(bench.scaled(20 * ROWS)), Question("policies", f"a window of {WINDOW:,} events")
     arms = [
         arm("built in: count 1,000", Nothing().with_window(Count(WINDOW), Count(WINDOW))),
         arm("a trigger, event by event", Nothing().with_window(Count(WINDOW)).with_policies(trigger=Bars())),
@@ -288,7 +288,7 @@ def stateful(bench: Bench) -> None:
         return Arm(name, run, compared)
 
     for keys in (100, 10_000):
-        events, entries = InMemory(bench.some(10 * ROWS), keys), []
+        events, entries = InMemory(bench.scaled(10 * ROWS), keys), []
         for name, bolt in BOLTS.items():
             answer = sums_of_keys if name.endswith("of keys") else sums
             asked = Question(f"{keys:,} keys", answer=answer, order=("total",))

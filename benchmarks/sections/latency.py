@@ -147,7 +147,7 @@ def latency(bench: Bench) -> None:
         rows = counted_by_spark(events, "event_time", "0 seconds")
         run_spark(rows, job, ended, "parquet", path=str(job.scratch / "sink"))
 
-    events = Events(bench.some(110) * ROWS, 100, ROWS, file_rows=ROWS, late_ms=0)
+    events = Events(bench.scaled(110) * ROWS, 100, ROWS, file_rows=ROWS, late_ms=0)
     asked = Question("1 s", f"keyed tumbling 1 s, {ROWS:,} events a file")
     entries = [Entry(arm, asked, events, ROWS) for arm in arms(bench, feed_files, task, ours, spark)]
     bench.contest("latency", entries, "whole run", summary)
@@ -231,7 +231,7 @@ class Lines(BatchBolt):
 
 def kafka(bench: Bench) -> None:
     """Measures windbolt and Spark's own in turn; median and 99th percentile."""
-    seconds, topics = bench.some(60), dict[Path, tuple[str, str]]()
+    seconds, topics = bench.scaled(60), dict[Path, tuple[str, str]]()
     with broker() as servers:
         client, place = Kafka(servers), {"kafka.bootstrap.servers": servers}
 

@@ -186,7 +186,7 @@ def run_spark(spark: SparkSession, job: Job, servers: str, out: str, dead: str) 
 
 def step(bench: Bench) -> None:
     """Measures both in turn."""
-    mine, events = set(Process().children()), bench.some(1_000_000)
+    mine, events = set(Process().children()), bench.scaled(1_000_000)
     with broker() as servers:
         (of_broker,) = set(Process().children()) - mine
         TOPICS.clear()

@@ -80,7 +80,7 @@ def batches(bench: Bench) -> None:
         arms = [windbolt(session), spark_own(session)]
         if not bench.quick:
             arms[1:1] = [windbolt(session, way) for way in workload.ways if way]
-        figures = bench.compare("batches", arms, workload, Events(bench.some(EVENTS)), BATCH)
+        figures = bench.compare("batches", arms, workload, Events(bench.scaled(EVENTS)), BATCH)
         bench.judge(figures, BATCHES_GOALS[workload.name])
 
 
@@ -98,9 +98,9 @@ def drain(bench: Bench) -> None:
     """Measures all workloads, for windbolt and for Spark's own windows. Speeds are those of all batches, because
     Spark's last batch only fires windows."""
     for workload in bench.chosen(WORKLOADS):
-        slow = bench.some(5_000_000) if workload.kind == "medians" else None
+        slow = bench.scaled(5_000_000) if workload.kind == "medians" else None
         arms = [windbolt(bench.session), spark_own(bench.session, slow)]
-        drained(bench, "drain", workload, arms, Events(bench.some(50_000_000)), DRAINING_GOALS[workload.name])
+        drained(bench, "drain", workload, arms, Events(bench.scaled(50_000_000)), DRAINING_GOALS[workload.name])
 
 
 def drained(bench: Bench, section: str, workload: Question, arms: Sequence[Arm], events: Events, goal: float) -> None:
@@ -115,7 +115,7 @@ def drained(bench: Bench, section: str, workload: Question, arms: Sequence[Arm],
 
 def trial(bench: Bench, section: str, workload: Question, arm: Arm, events: Events) -> Trial:
     """Returns the speed of each size, tried once over a part of the events; empty if there is no choice."""
-    part = fewer(fewer(events, arm.most), bench.some(20_000_000))
+    part = fewer(fewer(events, arm.most), bench.scaled(20_000_000))
     found: Trial = {}
     for label, size in () if bench.quick else SIZES.items():
         if size is not None and size >= part.count:
@@ -138,7 +138,7 @@ def best(found: Trial) -> int | None:
 
 def keys(bench: Bench) -> None:
     """Measures W2 and W3 with 100,000 keys, in micro-batches and with a backlog."""
-    events = Events(bench.some(EVENTS), 100_000)
+    events = Events(bench.scaled(EVENTS), 100_000)
     for workload in bench.chosen((W2, W3)):
         arms = [windbolt(bench.session), spark_own(bench.session)]
         named = replace(workload, title=f"{workload.title}, {events.keys:,} keys")
@@ -156,7 +156,7 @@ def frames(bench: Bench) -> None:
     There are fifty micro-batches: in both systems only Java runs, and in the first ten its compiler takes more time
     than the events.
     """
-    events = Events(bench.some(5 * EVENTS))
+    events = Events(bench.scaled(5 * EVENTS))
     for workload in bench.chosen((W1, W2)):
         arms = [windbolt(bench.session, framed=True), spark_own(bench.session)]
         named = replace(workload, title=f"{workload.title}, from a DataFrame")
@@ -165,7 +165,7 @@ def frames(bench: Bench) -> None:
 
 def frames_drain(bench: Bench) -> None:
     """Measures the same with a backlog."""
-    events = Events(bench.some(10 * EVENTS))
+    events = Events(bench.scaled(10 * EVENTS))
     for workload in bench.chosen((W1, W2)):
         arms = [windbolt(bench.session, framed=True), spark_own(bench.session)]
         named = replace(workload, title=f"{workload.title}, from a DataFrame")
@@ -186,7 +186,7 @@ def queries(bench: Bench) -> None:
     kinds: dict[str, type[Events]] = {HIGHEST.name: WideEvents, JOINED.name: PairedEvents}
     for query in bench.chosen(QUERIES):
         kind = kinds.get(query.name, Events)
-        events = kind(bench.some(EVENTS), many.get(query.name, 1_000))
+        events = kind(bench.scaled(EVENTS), many.get(query.name, 1_000))
         ours = [windbolt(session, way) for way in query.ways]
         arms = [*ours, windbolt(session, name=AS_SPARK_TASKS, tasks="spark"), spark_own(session)]
         figures = bench.compare("queries", arms, query, events, BATCH)
@@ -209,7 +209,7 @@ def growth(bench: Bench) -> None:
         if workload in bench.chosen((W2, W4)):
             _by_state(bench, workload, arm)
     if W2 in bench.chosen((W2,)):
-        events, entries = Events(bench.some(10_000_000)), []
+        events, entries = Events(bench.scaled(10_000_000)), []
         for length in (1, 10, 100):
             workload = statistics_question(f"W2, overlap {length}", f"keyed sliding {length} s / 1 s", length)
             entries.append(bench.entry(windbolt(bench.session), workload, events, events.count // 4))
@@ -220,7 +220,7 @@ def growth(bench: Bench) -> None:
 
 
 def _by_state(bench: Bench, workload: Question, arm: Arm) -> None:
-    count, entries = bench.some(30_000_000), []
+    count, entries = bench.scaled(30_000_000), []
     rates = [count // 3_000, count // 300, count // 30]
     for rate in rates:
         asked = replace(workload, title=f"{workload.title}; {rate * workload.length:,} live events")
@@ -261,7 +261,7 @@ def local(bench: Bench) -> None:
     for workload in bench.chosen(WORKLOADS):
         floors = [contest.duckdb(1), contest.duckdb(2)] if workload.kind == "statistics" else [contest.numpy()]
         ours = [windbolt_in_process(way) for way in workload.ways if not (way and bench.quick)]
-        events = Events(bench.some(EVENTS))
+        events = Events(bench.scaled(EVENTS))
         entries = [bench.entry(arm, workload, events, events.count // 2) for arm in ours]
         entries += [bench.entry(arm, workload, events) for arm in floors]
         figures = bench.contest("local", entries, "whole run")
@@ -295,7 +295,7 @@ def cluster(bench: Bench) -> None:
             for workload in bench.chosen(WORKLOADS):
                 framed = [windbolt(session, name=FROM_A_FRAME, framed=True)] if workload in (W1, W2) else []
                 arms = [windbolt(session), *framed, spark_own(session)]
-                figures = bench.compare("cluster", arms, workload, Events(bench.some(EVENTS)), BATCH)
+                figures = bench.compare("cluster", arms, workload, Events(bench.scaled(EVENTS)), BATCH)
                 bench.judge(figures, CLUSTER_GOALS[workload.name], "Spark's own")
         finally:
             session.stop()
@@ -313,7 +313,7 @@ NAMED = ["event_time", "key", "value", "id", "url"]
 
 def limits(bench: Bench) -> None:
     """What Spark does around a batch, passing rows to Python, and reading, sorting and writing them with Arrow."""
-    narrow, wide = Events(bench.some(EVENTS)), WideEvents(bench.some(EVENTS))
+    narrow, wide = Events(bench.scaled(EVENTS)), WideEvents(bench.scaled(EVENTS))
     with ProcessPoolExecutor(CORES, get_context("spawn")) as pool:
 
         def processes(job: Job, columns: Sequence[str] | None, folder: Path | None) -> EachBatch:
@@ -433,7 +433,7 @@ def rules(bench: Bench) -> None:
         return wired(spout(job, columns), bolt, out(job))
 
     for keys, bolts in ((1_000, few | many), (100_000, many)):
-        events = Bursts(bench.some(100_000) * 20, keys)
+        events = Bursts(bench.scaled(100_000) * 20, keys)
         for name, bolt in bolts.items():
             asked = Question(
                 f"{keys:,} keys",

@@ -258,9 +258,9 @@ def test_arms_and_questions_are_chosen_by_name(tmp_path: Path) -> None:
 
 
 def test_a_part_of_the_events_is_a_million_at_most_where_it_is_quick(tmp_path: Path) -> None:
-    assert Bench(tmp_path, results()).some(50_000_000) == 50_000_000
-    assert Bench(tmp_path, results(), part=0.1).some(5_000_000) == 500_000
-    assert Bench(tmp_path, results(), part=0.2, quick=True).some(50_000_000) == 1_000_000
+    assert Bench(tmp_path, results()).scaled(50_000_000) == 50_000_000
+    assert Bench(tmp_path, results(), part=0.1).scaled(5_000_000) == 500_000
+    assert Bench(tmp_path, results(), part=0.2, quick=True).scaled(50_000_000) == 1_000_000
 
 
 @pytest.mark.parametrize("section", ["core", "policies", "stateful"])

@@ -454,7 +454,7 @@ def timed(
     if given is not None:
         times = np.where(given > NONE, given, times)
     ends, end_edges, wrong_ends = lifetimes(settings.lifetime, table, times)
-    if ends is not None and settings.lifetime is not None and node.versions == input_index:
+    if ends is not None and settings.lifetime is not None and node.versions_input == input_index:
         ends = ends if settings.lifetime.end_field in table.column_names else np.full(len(times), FOREVER)
     gaps, wrong_gaps = session_gaps(settings.kinds, table, times)
     reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)

@@ -298,15 +298,15 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None
-    watermark, forced = bolt_state.watermark.current, bolt_state.watermark.forced
+    watermark, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.forced
     if watermark is None:
         return None
     if node.assigners:
         closed_until = int(node.closed_at(np.array([watermark]))[0])
-        return closed_until if forced is None else max(closed_until, forced)
+        return closed_until if idle_closed_until is None else max(closed_until, idle_closed_until)
     frontier = watermark - settings.allowed_lateness.micros
-    if forced is not None:
-        frontier = max(frontier, node.due_at(forced))
+    if idle_closed_until is not None:
+        frontier = max(frontier, node.due_at(idle_closed_until))
     by_window = settings.late_by is LateBy.WINDOW or node.admits_behind_watermark
     if by_window and isinstance(node.trigger, TimeTriggerPolicy):
         # Events that may still come belong to windows that end later: everything up to the last closed end is settled.
@@ -356,7 +356,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     if node.admitted_by_tasks and node.bolt.settings.anchor == START and bolt_state.anchor is None:
         bolt_state.anchor = first_clock(progress.progress_of(node.name), advance)
     node = anchored(node, bolt_state.anchor)
-    before, forced = bolt_state.watermark.current, bolt_state.watermark.forced
+    before, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
     sections, items = progress.unadmitted_of(node.name).by_task(), list[FireItem]()
@@ -368,7 +368,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             sections.get(number),
             marks,
             watermark=NONE if before is None else before,
-            closed_until=NONE if forced is None else forced,
+            closed_until=NONE if idle_closed_until is None else idle_closed_until,
         )
         due = has_work(node, state, waiting.sections, frontiers)
         if due or waiting.sections or _may_fire_otherwise(node, state, end):

@@ -358,9 +358,9 @@ class BoltRules:
             offset=_offset(node),
             from_first_clock=settings.anchor == START,
             end_belongs=settings.bounds is Bounds.END,
-            remembers=node.remembers,
+            remembers=node.keeps_last_window,
             sums=None if node.partial_sums is None else _sums(node.partial_sums),
-            versions=None if node.versions is None else node.streams[node.versions],
+            versions=None if node.versions_input is None else node.streams[node.versions_input],
             settings=_settings(settings),
             event_time=node.event_time,
             timestamp_field=settings.timestamp_field,
@@ -534,7 +534,7 @@ def _reasons_of_held_events(node: WindowedNode, grouped: Sequence[Sequence[str]]
             "panes": settings.panes,
             "windows without events": settings.empty_windows_until,
             "lifetimes of events": settings.lifetime,
-            "events that have expired": (node.remembers and not node.by_policies) or None,
+            "events that have expired": (node.keeps_last_window and not node.by_policies) or None,
         }
         for words, given in extras.items():
             if given is not None:

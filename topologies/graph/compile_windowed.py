@@ -608,7 +608,7 @@ def _node(
             ((by_trigger or by_event) and each.stream[0] in known.clocked_components) or (by_event and inherits)
             for each, inherits in zip(reading.inputs, reading.brings_time, strict=True)
         ),
-        remembers=decided or (bool(assigners) and checked.asks_for_expired),
+        keeps_last_window=decided or (bool(assigners) and checked.asks_for_expired),
         ineffective=all_ineffective(checked.situation),
         passes_time=by_event and (all(reading.brings_time) or known.are_clocked(reading.inputs)),
     )

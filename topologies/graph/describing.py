@@ -436,7 +436,7 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
         if node.bolt.declared_columns is not None:
             of = "its outputs" if isinstance(node.bolt, Join) else "reads"
             yield "columns", f"{format_schema(node.schema)}: those of {of}, and those that its rules name"
-        if node.remembers:
+        if node.keeps_last_window:
             yield "keeps", f"the last window of each {'key' if node.bolt.settings.key else 'task'}, for window.expired"
         if isinstance(node.bolt, WindowJoin):
             yield "joins", f"{node.bolt.left}, {node.bolt.right} on {node.bolt.keys} ({node.bolt.how})"
@@ -587,7 +587,7 @@ def _bolt_json(node: BoltNode) -> dict[str, Any]:
             "offset": str(settings.offset),
             "eviction": repr_of(node.eviction),
             "trigger": repr_of(node.trigger),
-            "keeps_last_window": node.remembers,
+            "keeps_last_window": node.keeps_last_window,
         }
         described["time"] = {
             "in_words": time_in_words(node),

@@ -300,7 +300,7 @@ class WindowedNode:
     brings_clock: tuple[bool, ...] = ()
     """For each input, True if its events have clock times: the firing times of windows before, for key triggers; any
     times, for bolts without windows."""
-    remembers: bool = False
+    keeps_last_window: bool = False
     """True if its tasks keep the last window of each key, to find expired events. Queues do not need it."""
     ineffective: frozenset[str] = frozenset()
     """Settings without effect on this bolt, all of which a preset has set."""
@@ -402,7 +402,7 @@ class WindowedNode:
     def _assigner_of_sums(self) -> SessionWindows | GridWindows | GridsTogether | CountedWindows | None:
         """The assigner whose windows can be joined from partial results; None if its windows need the events."""
         settings = self.bolt.settings
-        if self.remembers:
+        if self.keeps_last_window:
             return None
         assigner = self.assigners[0] if len(self.assigners) == 1 else None
         if isinstance(assigner, SessionWindows):
@@ -438,7 +438,7 @@ class WindowedNode:
         return (bolt.settings.key,) * len(self.inputs)
 
     @property
-    def versions(self) -> int | None:
+    def versions_input(self) -> int | None:
         """The input whose events are versions: each ends when the next version of its key begins. None without such an
         input."""
         bolt = self.bolt

@@ -257,12 +257,17 @@ class StreamSource:
             self.stream = self.stream.unionByName(part)
 
     def ingest_rows(
-        self, batch: DataFrame, executor: TaskExecutor, context: Context, slots: int, there: Mapping[str, Partitions]
+        self,
+        batch: DataFrame,
+        executor: TaskExecutor,
+        context: Context,
+        slots: int,
+        partitions: Mapping[str, Partitions],
     ) -> list[Output]:
         """Ingests the rows of a batch that are not in users' files. They arrive spout by spout, in order of
         declaration.
 
-        Kafka records arrive in order of (record timestamp, topic, partition, offset). If, by ``there``, several
+        Kafka records arrive in order of (record timestamp, topic, partition, offset). If, by ``partitions``, several
         partitions may have records, these are first only read and written, and then ingested in order by about
         ``slots`` tasks.
 
@@ -273,20 +278,20 @@ class StreamSource:
         """
         added_up: list[Output] | None = None
         if self._summed is not None:
-            planned = there.get(self._summed.spout)
+            planned = partitions.get(self._summed.spout)
             ranges = None if planned is None else planned.ranges
             added_up = self._summed.ingest(batch, executor, context, self._ranges, ranges)
         if added_up is not None:
             return added_up
-        merged = {name for name in self.kafka_spouts if name not in there or there[name].delivering > 1}
+        merged = {name for name in self.kafka_spouts if name not in partitions or partitions[name].delivering > 1}
         if self._ranges is not None:
-            with self._ranges.read({name: found.ranges for name, found in there.items()}, context) as files:
+            with self._ranges.read({name: found.ranges for name, found in partitions.items()}, context) as files:
                 if files is not None:
                     return ingest_records(files, merged, executor, context, slots)
         try:
             return self._ingest_by_spark(batch, executor, context, slots, merged, self.rows)
         except TimestampError as error:
-            records = self._read_again(batch.sparkSession, there, error)
+            records = self._read_again(batch.sparkSession, partitions, error)
         outputs: list[Output] = []
         for name in (name for name in self.topology.spouts if name in self.rows):
             if name in records:
@@ -326,11 +331,11 @@ class StreamSource:
         return KafkaRanges(spark, cast("dict[str, KafkaSpout]", spouts), threads)
 
     def _read_again(
-        self, spark: SparkSession, there: Mapping[str, Partitions], error: TimestampError
+        self, spark: SparkSession, partitions: Mapping[str, Partitions], error: TimestampError
     ) -> dict[str, list[Records]]:
         """Returns the records of a batch on which Spark has failed. Raises ``error`` if they cannot be read in another
         way."""
-        planned = {name: there[name].ranges for name in self.kafka_spouts if name in there}
+        planned = {name: partitions[name].ranges for name in self.kafka_spouts if name in partitions}
         ranges = {name: of_spout for name, of_spout in planned.items() if of_spout is not None}
         if len(ranges) < len(planned):
             raise error

@@ -180,9 +180,9 @@ def test_whose_code_does_not_name_it_is_told_what_to_do() -> None:
 
 def test_nothing_is_kept_for_those_who_never_ask() -> None:
     keyed = [bolt.with_key("k").with_tumbling_window("10ms") for bolt in (Gone(), OfItsOwn(), Hidden())]
-    assert [topology(bolt).windowed["gone"].remembers for bolt in keyed] == [True, False, False]
-    assert not topology(keyed[0].with_policies(expired=False)).windowed["gone"].remembers
-    assert not topology(Gone().with_tumbling_window("10ms")).windowed["gone"].remembers  # a queue has it anyway
+    assert [topology(bolt).windowed["gone"].keeps_last_window for bolt in keyed] == [True, False, False]
+    assert not topology(keyed[0].with_policies(expired=False)).windowed["gone"].keeps_last_window
+    assert not topology(Gone().with_tumbling_window("10ms")).windowed["gone"].keeps_last_window  # a queue has it anyway
     assert asks_for_expired(GoneByAFunction())
     assert not asks_for_expired(AggregateBolt(n=count()))
 

@@ -567,7 +567,7 @@ class AssignedTask:
 
     def accept(self, admitted: Admitted) -> None:
         """Takes the admitted events of the batch."""
-        versions, new = self._node.versions, admitted.events
+        versions, new = self._node.versions_input, admitted.events
         if versions is not None and new.streams is not None and (new.streams == versions).any():
             self._events.replace_all(end_versions(self._still_needed(), new, versions, self._codes))
         elif self._edges.may_match(admitted):  # all events are then written again
@@ -694,7 +694,7 @@ class AssignedTask:
         return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)
 
     def _still_needed(self) -> RetainedEvents | None:
-        return self._events.old.needed() if self._node.remembers else self._events.old.live()
+        return self._events.old.needed() if self._node.keeps_last_window else self._events.old.live()
 
     def _evaluate(self, events: RetainedEvents, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
         """Yields the due windows of these events, and returns their flags. The first ``old`` events are from earlier
@@ -702,7 +702,7 @@ class AssignedTask:
         frontiers, run = self._item.frontiers, self._evaluations.run
         self._coded = events.keys
         flags = events.flags() & np.uint8(ACCOUNTED | NOT_LIVE)
-        last = LastFired(events, self._node.streams) if self._node.remembers else None
+        last = LastFired(events, self._node.streams) if self._node.keeps_last_window else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:
             upto = limit if self._keys is not None else max(after, limit)  # other keys have other watermarks
