@@ -116,7 +116,8 @@ class Question:
     answer: Callable[[Events], Columns] | None = None
     """Returns the right rows, computed independently of arms; None if an arm has a check of its own."""
     ways: Mapping[str, Callable[[Job], Topology]] = field(default_factory=dict, hash=False)
-    """Topologies for windbolt's arm, by its name after ``windbolt``. ``bolt`` is that with a user's bolt on events."""
+    """Topologies for windbolt's arm, by its name after ``windbolt``. The name ``bolt`` stands for a user's bolt on
+    events."""
     spark: Callable[[SparkSession, Job], DataFrame] | None = None
     """Spark's query for the same question."""
     order: tuple[str, ...] = ("until", "key")

@@ -211,7 +211,7 @@ class LocalRun(CheckpointedRun):
 
 
 def _is_something(files_or_ends: Any) -> bool:
-    """True for files and ends, of which there may be none."""
+    """True if a source has files, or ends of partitions, for a batch."""
     return files_or_ends is not None and files_or_ends != []
 
 

@@ -59,8 +59,8 @@ def _with_fixed_spaces(text: str, width: int) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yields the pieces of the text between spaces where lines may end, which are not within brackets or before
-    types."""
+    """Yields the pieces of a text between spaces at which a line may end. A line may not end within brackets or before
+    a type."""
     depth = begin = 0
     before_types = {match.start() for match in _BEFORE_TYPE.finditer(text)}
     for place, letter in enumerate(text):

@@ -94,17 +94,17 @@ class Observers(RunObserver):
             observer.begin(micro_batch, lag)
 
     def phase(self, name: str) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.phase(name)
 
     def trace_contexts(self, found: Mapping[str, Mapping[int, Sequence[str]]]) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.trace_contexts(found)
 
     def window_ends(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.window_ends(ends)
 
@@ -115,22 +115,22 @@ class Observers(RunObserver):
                 observer.rejected_events(events)
 
     def changed_files(self, spout: str, paths: Sequence[str]) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.changed_files(spout, paths)
 
     def report(self, report: BatchReport) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.report(report)
 
     def restarting(self, coming: ComingRestart) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.restarting(coming)
 
     def end(self, *, stopped: bool, error: BaseException | None) -> None:
-        """Passes the call on."""
+        """Passes the call on to all observers."""
         for observer in self.observers:
             observer.end(stopped=stopped, error=error)
 

@@ -42,7 +42,7 @@ class ProbedPlace:
     """A folder or file that every process of a run must see."""
 
     what: str
-    """Its role, for users: ``the checkpoint``."""
+    """The role of the place, in errors: ``the checkpoint``."""
     path: str
     written: bool
     """True for a place that tasks write to; False if they only read it."""
