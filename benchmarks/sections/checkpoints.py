@@ -94,7 +94,7 @@ def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Cont
 EXCHANGE = "topologies.engine.micro_batch.exchange"
 """Function that gathers the sections of many tasks (decision 88)."""
 LATER = 0.025
-"""Additional seconds per request, as to a store on another machine."""
+"""Additional seconds per request, as for a store on another machine."""
 WAYS: dict[str, Callable[[], list[Any]]] = {
     "in one process": lambda: [patch(EXCHANGE)],
     "in one process, 25 ms later": lambda: [patch(EXCHANGE)],

@@ -374,7 +374,7 @@ def _about(holder: BlockingInput, rules: BoltRules, state: BoltState) -> str:
 
 def _what_moves(holder: BlockingInput, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
     """Describes the event that would move the watermark to ``needed``. ``alone``: True if no other input is behind
-    that."""
+    ``needed``."""
     moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
     count, span, at = moves["count"], moves["span"], needed + (moves["delay"] or 0)
     if span is not None:

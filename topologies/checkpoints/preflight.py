@@ -243,8 +243,8 @@ def asking_registries_once(topology: Graph) -> Graph:
 
 
 def find_registries(topology: Graph) -> dict[str, Findings]:
-    """Returns the answers of registries about the topics of spouts and sinks, by the names of these. Registers
-    nothing."""
+    """Returns the answers of registries about the topics of spouts and sinks, by the names of spouts and sinks.
+    Registers nothing."""
     found: dict[str, Findings] = {}
     for name, node in topology.spouts.items():
         spout = node.spout

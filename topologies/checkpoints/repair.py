@@ -603,7 +603,7 @@ _REASONS = {
 
 
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
-    """Writes a task's events again, as far as they have changed; returns its state with them."""
+    """Writes the changed events of a task, and returns the state of the task with these events."""
     if not task.state.windows.in_queue():
         return _RetainedRewrite(task, correction, writer).written()
     queue = StoredQueue.of(task.state, task.store)

@@ -68,7 +68,7 @@ def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> p
 
 
 def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """Returns the names of the user's columns in such a table; a name that windbolt uses has a prefix."""
+    """Returns the names of the user's columns in a table of stored events; a name that windbolt uses has a prefix."""
     prefixed = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
     return [
         next((each for each in found if each in table.column_names), name)

@@ -249,7 +249,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 @contextmanager
 def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[None]:
     """Prints windbolt's errors and exits with their status. Other exceptions are defects and keep their traceback; in a
-    run they may be transient, and then have that exit status.
+    run they may be transient, and then the process exits with the status of transient failures.
 
     ``restart``: True if the run may be restarted automatically, None for commands without a run. The exit status is
     printed if a user may have to restart the run, or must not.

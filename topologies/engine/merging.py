@@ -201,8 +201,8 @@ def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 def _all_keys(
     parts: Sequence[MergeInput], store: SegmentStore
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.bool_] | None], list[int]]:
-    """Returns, for each part, its keys, a mask of its bad rows (None without bad rows), and the greatest key before it
-    in its source."""
+    """Returns, for each part, its keys, a mask of its bad rows (None without bad rows), and the greatest key before the
+    part in its source."""
     keys: list[NDArray[np.int64]] = []
     bad: list[NDArray[np.bool_] | None] = []
     keys_before: list[int] = []

@@ -92,7 +92,7 @@ class FileMetadata:
 
 
 def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
-    """Returns the time of the file's last change in microseconds; None if its file system does not tell it."""
+    """Returns the time of the file's last change in microseconds; None if the file system does not store it."""
     changed = filesystem.get_file_info(path).mtime_ns
     return None if changed is None else pa.scalar(changed // 1_000, pa.timestamp("us", "UTC"))
 

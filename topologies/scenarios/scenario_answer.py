@@ -77,7 +77,7 @@ class AnswerEvent(TypedDict):
     watermark: int | None
     """The watermark of the bolt after the event."""
     mark: int | None
-    """The mark of the event's own input, partition or key after it."""
+    """The mark of the event's own input, partition or key after the event."""
 
 
 class Decided(TypedDict):

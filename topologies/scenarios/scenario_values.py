@@ -392,7 +392,7 @@ class ExpectedEvent(Strict):
     watermark: EndValue | None = None
     """The watermark of the bolt after the event."""
     mark: EndValue | None = None
-    """The mark of the event's own input, partition or key after it."""
+    """The mark of the event's own input, partition or key after the event."""
 
 
 class Includes(Strict):

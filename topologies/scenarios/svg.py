@@ -251,8 +251,7 @@ class Plot:
         return element("path", class_=f"way {kind}", d=f"M{x:.1f} {y:.1f}H{end:.1f}M{end:.1f} {y - 4:.1f}v8")
 
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
-        """Returns words to the right of the stretch from ``low`` to ``high``, or to its left; empty if there is no
-        Returns words to the right or left of the range from ``low`` to ``high``; empty if there is no room."""
+        """Returns words to the right or left of the range from ``low`` to ``high``; empty if there is no room."""
         length = 8 + len(words) * LABEL_LETTER_WIDTH
         if high + length < self.x.width:
             return element("text", words, class_=kind, x=high + 7, y=y + 4)

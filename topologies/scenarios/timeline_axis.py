@@ -58,7 +58,7 @@ _STEPS_OF_TIME = [
 ]
 
 _NUMBERS = 1_000_000
-"""Greatest number of an event on an axis of arrivals; smaller positions are such numbers."""
+"""Greatest number of an event on an axis of arrivals; positions up to this value are numbers, not times."""
 
 
 class AxisTimes:

@@ -107,7 +107,7 @@ class SparkFrames:
 
 
 _MAX_RESTARTS = 3
-"""How often a batch is restarted after the death of a worker that does not recur."""
+"""Most restarts of a batch after deaths of workers that do not recur."""
 _POLL_SECONDS = 0.1
 """Seconds between checks for the end of the query, or for a request to stop."""
 _NAMING = threading.Lock()

@@ -585,8 +585,8 @@ def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
 
 
 def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Returns the bound for a queue: windows of each stored event, or one for each window end; None for other
-    triggers."""
+    """Returns an upper bound on the open windows of a queue: by its stored events, or by the ends of windows; None for
+    other triggers."""
     trigger, reach = node.trigger, node.eviction.reach
     queue, rows = task.windows_as(QueueState), task.refs.needed
     if not rows:

@@ -196,7 +196,7 @@ def fit_of(parsed: Parsed) -> Fit:
 
 
 class _Fits(SchemaWalk[Fit]):
-    """The fits of one schema."""
+    """Builds the function that fits values to a schema."""
 
     @property
     def primitives(self) -> Mapping[str, Fit]:
