@@ -52,13 +52,13 @@ from windowing.calls import checked_value
 def run_local(topology: Graph, options: RunOptions | None = None) -> Summary:
     """Run a topology in this process.
 
-    With a checkpoint a run continues where the one before it stopped, whichever engine that was on. Without one the run
-    ends with the present input, and its state is lost afterwards.
+    With a checkpoint, a run continues where the previous run stopped, on either engine. Without a checkpoint, the run
+    ends with the present input, and its state is lost.
 
     Raises CheckpointError for a checkpoint that does not fit. Raises ConfigError for features that only Spark has: a
-    spout that is a Spark DataFrame, a sink whose function asks for one, options of Kafka that only Java has. Raises it
-    also for a file spout whose folder is missing or on another machine, and for ``every`` without a checkpoint. Raises
-    Raises EnvironmentMissing for a topology with Kafka where the package confluent-kafka is missing.
+    spout or a sink's function with Spark DataFrames, options of Kafka that only Java has. Raises ConfigError also for a
+    file spout whose folder is missing or on another machine, and for ``every`` without a checkpoint. Raises
+    EnvironmentMissing for a topology with Kafka if the package confluent-kafka is missing.
     """
     check_built("run_local", topology)
     options = options or RunOptions()
