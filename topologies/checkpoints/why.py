@@ -351,7 +351,7 @@ class OpenEnds:
         return self.ends.get(end, 0)
 
     def next_end(self, over: int | None) -> int | None:
-        """Returns the first end after ``evaluated_until``; None without one."""
+        """Returns the first end after ``over``; None without one."""
         return min((end for end in self.ends if over is None or end > over), default=None)
 
 
