@@ -290,7 +290,7 @@ def _known(value: Value | None, place: Place) -> Entry:
 
 
 def _merged(layers: Sequence[Value]) -> Value:
-    """Returns overlaid mappings, the last first, as one; other values unchanged."""
+    """Returns one mapping for overlaid mappings, of which the last comes first; other values unchanged."""
     if len(layers) == 1:
         return layers[0]
     merged = Mapping()

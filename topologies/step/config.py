@@ -516,7 +516,7 @@ def _algorithm(value: object) -> str:
 
 
 class MessageKey(Section):
-    """The message's key is the key."""
+    """Groups messages by their own key."""
 
     type: Literal["key"]
 

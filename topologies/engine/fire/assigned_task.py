@@ -173,8 +173,8 @@ class WaitingEdges:
         return WrittenEdges(ref, int(edges.ends.min()))
 
     def _edges(self, events: RetainedEvents) -> NDArray[np.int64]:
-        """Returns a number for each event that a start and its end edge share: both have the same start time, input and
-        key."""
+        """Returns a number for each event. A start edge and its end edge have the same number, because they have the
+        same start time, input and key."""
         assert events.edges is not None
         lifetime = self._node.bolt.settings.lifetime
         assert lifetime is not None
