@@ -95,7 +95,8 @@ class RunStatus:
     of the last window, or ``datetime.max``."""
     inputs: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
     """For each windowed bolt, the watermark that each of its inputs alone would allow. An input that has delivered
-    nothing is missing; it, or else the one that is furthest behind, holds the bolt's watermark back."""
+    nothing is missing, and holds the bolt's watermark back; if no input is missing, the input furthest behind holds it
+    back."""
     error: str | None = None
     """Error that ended a failed run, or made it fail before it is started again, in one sentence."""
     restarts: int = 0

@@ -447,8 +447,8 @@ def with_repaired(
 
 
 def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns a mask of the events in fired windows that would have too few events to fire again without the removed
-    ones."""
+    """Returns a mask of the events in fired windows that, without the removed events, would have too few events to fire
+    again."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)

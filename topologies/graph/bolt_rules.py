@@ -139,7 +139,7 @@ class BoltRules:
     )
     """For each input, its grouping in words."""
     grouped: list[list[str]]
-    """For each input, the fields that it is grouped by; none if the grouping is another one."""
+    """For each input, the fields that it is grouped by; none for other groupings."""
     keys: list[list[str]] = _unchanging("key", lambda rules: rules._keys_that_differ)
     """For each input, the columns of its key; none if the bolt has none."""
     columns: str = _unchanging("columns")

@@ -228,7 +228,7 @@ def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterat
 
 
 def _watched(rules: WindowSettings) -> bool:
-    """True if a result lists how a bolt's events were admitted, because more than ticks decides that."""
+    """True if a result lists the admission of a bolt's events, because it does not depend on ticks alone."""
     marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
     return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
 
