@@ -46,7 +46,7 @@ class Fire(Enum):
     """A trigger's answer besides True and False."""
 
     BEFORE = "before"
-    """A window fires that ends before the event; the event belongs to the next window. From ``on_time``: a window fires
+    """Fire a window that ends before the event; the event belongs to the next window. From ``on_time``: fire a window
     that ends before the moment; events exactly at the moment belong to the next window."""
 
 

@@ -157,8 +157,8 @@ class ColumnarTriggerPolicy(TriggerPolicy):
 
     @abstractmethod
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
-        """Yields the windows that are due at the queue's frontier, in order, in pieces of any size; ``reach``: that of
-        the eviction policy."""
+        """Yields the windows that are due at the queue's frontier, in order, in pieces of any size. ``reach``: the
+        reach of the eviction policy."""
 
     def due_at(self, reference: int) -> int:
         """Returns the earliest frontier at which a firing with this reference is due; both in microseconds."""

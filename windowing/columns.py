@@ -209,7 +209,7 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def make_read_only(instance: Any, *names: str) -> None:
-    """Replace the arrays in these attributes of a frozen dataclass by read-only views; None stays. Call it in
+    """Replace the arrays in attributes of a frozen dataclass by read-only views, except None; for
     ``__post_init__``."""
     for name in names:
         values = getattr(instance, name)

@@ -221,7 +221,7 @@ class FiredSums:
         return len(self.piece)
 
     def filter(self, mask: NDArray[np.bool_]) -> FiredSums:
-        """Returns the windows of a mask."""
+        """Returns the windows for which the mask is true."""
         if mask.all():
             return self
         windows = None

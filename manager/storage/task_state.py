@@ -187,7 +187,8 @@ class DeclaredState:
         return replace(self, **values)  # type: ignore[type-var]
 
     def with_key_count(self, count: Callable[[], int]) -> Self:
-        """Returns the state with the result of ``count`` in each field that counts the keys with live events."""
+        """Returns the state with a new number of keys with live events, if it has such a field. ``count``: returns the
+        number."""
         counting = [name for name, how in self.declared().items() if how.counts == KEYS_WITH_EVENTS]
         return self.with_values(**{name: count() for name in counting}) if counting else self
 

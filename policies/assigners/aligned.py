@@ -146,8 +146,8 @@ class WindowAssigner(ABC):
 
     @property
     def last_end(self) -> LastEnd | None:
-        """The function from events (starts, ends of lifetimes) to the end of the last window that can hold each, in
-        microseconds; None if this depends on other events."""
+        """A function that takes starts and ends of events, and returns the end of the last window that can hold each
+        event, in microseconds. None if the end depends on other events."""
         return None
 
     @property
@@ -565,8 +565,8 @@ class CalendarWindows(GridWindows):
     microseconds after midnight, in order, at which the windows of a day begin; a time that the clocks skip is taken as
     by ``DayTime``.
 
-    A window starts when the clocks of the zone first show the first moment of its unit; if they skip this moment, when
-    they do. So days last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour
+    A window starts when the clocks of the zone first show the first moment of its unit, or when they skip this moment.
+    So days last 23 or 25 hours when the clocks change, a day that a zone skipped has no window, and an hour
     that the clocks show twice is two windows.
 
     An event with a lifetime is in every window that shares an instant with the lifetime (SI-27). At the end of the

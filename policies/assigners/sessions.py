@@ -183,8 +183,8 @@ class SessionWindows(WindowAssigner):
         return EventRuns(numbers, runs.starts, runs.ends)
 
     def _uncut_sessions(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Returns a mask of the events that begin a session, if the clock closes none; and for each event the end of
-        the time that it and the events before it in its session cover."""
+        """Returns a mask of the events that begin a session, and the end of the session up to each event. Sessions that
+        the clock closes are not taken into account."""
         if live.reaches is not None:
             covered = _running_maximum(live, live.reaches)
         elif live.gaps is not None:
@@ -334,7 +334,7 @@ class LullWindows(WindowAssigner):
         return followed | (live.starts + self.length.micros <= upto)
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
-        """Returns the time at which the next event is finished, with a window or because another event follows it."""
+        """Returns the earliest time > after at which an event gets its window, or is known to have none."""
         moments = np.minimum(self._following(live), live.starts + self.length.micros)
         moments = moments[moments > after]
         return int(moments.min()) if len(moments) else None

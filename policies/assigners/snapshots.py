@@ -233,8 +233,8 @@ class OnsetWindows(WindowAssigner):
 
     @property
     def last_end(self) -> LastEnd:
-        """The function from events to the end of the window at the beginning of each, the only one that it must not
-        miss."""
+        """A function from events to the end of the window that begins with each event. An event is late only if this
+        window has closed."""
         return lambda starts, ends: starts + 1
 
     @property

@@ -141,7 +141,8 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Best(Accumulator):
-    """The event with the greatest or the least value of a column; the first of several, by time and then by arrival.
+    """The event with the greatest or the least value of a column; of several such events the first, in order of (time,
+    arrival).
 
     The state is the time of this event and some of its columns, which are null if the column is null in all events.
     """

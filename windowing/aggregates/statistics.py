@@ -220,8 +220,7 @@ class Digest(Accumulator):
 
 @dataclass(frozen=True)
 class Quantile(Numeric):
-    """The value below which a share ``q`` of the values that are not null lies; NaN if a value is NaN, null without
-    values."""
+    """The ``q``-quantile of the values that are not null; NaN if a value is NaN, null without values."""
 
     q: float = 0.5
     size: int = 500
