@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +21,7 @@ from tests.oracles.interpreter.bolt import Repairs, Source, partition_of
 from tests.oracles.interpreter.plain import INITIAL
 from tests.oracles.interpreter.states import Said, questions
 from tests.oracles.interpreter.values import Json
-from tests.oracles.interpreter.written import as_texts, build_bare
+from tests.oracles.interpreter.written import Gather, Keeps, Told, as_texts, build_bare
 from topologies.checkpoints import state_tables
 from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.file_journal import FileJournal
@@ -56,24 +55,6 @@ PHASES: tuple[Phase, ...] = ("ingest", "tick", "fire", "commit")
 _MEMORY = Path("/dev/shm")
 
 
-@dataclass(frozen=True)
-class Played:
-    """A case: its steps, its topology, and the bolts of it that are asked."""
-
-    scenario: Scenario
-    topology: Topology
-    asks: tuple[str, ...] = ("bolt",)
-    keeps: tuple[str, ...] = ()
-    """The bolts without windows that keep state."""
-    source: Source | None = None
-    """The partitions that its source has, where that is one with partitions."""
-
-    @cached_property
-    def rules(self) -> dict[str, BoltRules]:
-        """The rules of its bolts, which follow from the topology alone."""
-        return {name: BoltRules.of(self.topology, node) for name, node in self.topology.windowed.items()}
-
-
 class Stopped(Exception):
     """A rule has stopped a run."""
 
@@ -98,7 +79,8 @@ class PartitionedSplit:
 class Drive:
     """A run of a case, batch by batch: in one go, unless a way of driving does something else around a batch."""
 
-    case: Played
+    scenario: Scenario
+    topology: Topology
     chance: Random
     folder: str
     """One that is there as long as it runs."""
@@ -121,15 +103,22 @@ class Drive:
     """The readers of each bolt, and the state that they read."""
 
     def __post_init__(self) -> None:
-        self.begin()
-
-    @property
-    def topology(self) -> Topology:
-        return self.case.topology
+        self.use(self.topology)
 
     @property
     def batches(self) -> list[ScriptBatch]:
-        return script(self.case.scenario)
+        return script(self.scenario)
+
+    @property
+    def source(self) -> Source | None:
+        """The partitions that its source has, where that is one with partitions."""
+        return self.scenario.meta.get("source")
+
+    def use(self, topology: Topology) -> None:
+        """Another process goes on, perhaps with another number of tasks."""
+        self.topology = topology
+        self.rules = {name: BoltRules.of(topology, node) for name, node in topology.windowed.items()}
+        self.begin()
 
     def begin(self, checkpoint: FileCheckpoint | None = None) -> None:
         """Another process goes on, perhaps at another place."""
@@ -168,16 +157,16 @@ class Drive:
     def plan(self, number: int, batch: ScriptBatch) -> BatchPlan:
         split: Any = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))
         exist: dict[str, tuple[str, ...]] = {}
-        if self.case.source is not None:
-            split = PartitionedSplit(list(self.parts(number, batch, self.case.source)))
-            for stream, names in self.case.source.items():
+        if self.source is not None:
+            split = PartitionedSplit(list(self.parts(number, batch, self.source)))
+            for stream, names in self.source.items():
                 exist[stream] = tuple(name for name, since in names.items() if since <= number)
         splits = [split] if batch.arrivals else []
         return BatchPlan(number, batch.advance, splits, run=self.step.run_id, partitions=exist)
 
     def parts(self, number: int, batch: ScriptBatch, source: Source) -> Iterator[tuple[str, ScriptedEvents]]:
         """The events of a batch, one by one, each with its partition."""
-        steps = self.case.scenario.event_steps
+        steps = self.scenario.event_steps
         for arrival in batch.arrivals:
             for at, row in enumerate(arrival.rows, arrival.first):
                 one = ScriptedEvents(arrival.stream, DEFAULT_STREAM, arrival.clock, [row], at)
@@ -212,7 +201,7 @@ class Drive:
         state = self.step.manifest.bolts[name]
         read, readers = self._readers.get(name, (None, []))
         if read is not state:
-            readers = readers_of(state, self.checkpoint.segments, self.case.rules[name])
+            readers = readers_of(state, self.checkpoint.segments, self.rules[name])
             self._readers[name] = state, readers
         return readers
 
@@ -226,21 +215,22 @@ class Drive:
         said = Said([{**row, "key": tuple(row["key"]) or None} for row in rows_of(table, columns, *times, "cache")])
         for row in said.keys:
             row["cache"] = None if row["cache"] is None else json.loads(row["cache"])
-        if name in self.case.keeps:
+        if isinstance(node.bolt, Keeps):
             said.states = self.states(name, keys)
-        if name in self.case.asks:
+        settings = node.bolt.settings
+        if isinstance(node.bolt, Told | Gather) and settings.trigger is None and settings.key_trigger is None:
             names = ("start", "end", "kind", "events", "firings")
             said.open = sorted(rows_of(window_table(readers, clock, keys), columns, *names), key=str)
-        if name in self.case.asks and self.is_asked:
-            self.ask(node, said)
+            if self.is_asked:
+                self.ask(node, said)
         return said
 
     def ask(self, node: WindowedNode, said: Said) -> None:
         """Asks the checkpoint, of windows that are open and of windows that were, and of some key."""
-        name, columns, rules, manifest = node.name, node.bolt.settings.key, self.case.rules, self.step.manifest
+        name, columns, rules, manifest = node.name, node.bolt.settings.key, self.rules, self.step.manifest
         ends = {row["end"] for row in said.open or ()} - {None}
         past = {row["end"] for each in self.said for row in each[name].open or ()} - ends - {None}
-        texts = {",".join(str(step.event.get(each)) for each in columns) for step in self.case.scenario.event_steps}
+        texts = {",".join(str(step.event.get(each)) for each in columns) for step in self.scenario.event_steps}
         drawn = list(questions(self.chance, name, sorted(texts) if columns else [], sorted(ends), sorted(past)))
         events = event_table(self.readers(name), rules[name].inputs, node.schema).to_pylist()
         state, store = manifest.bolts[name], self.checkpoint.segments
@@ -265,7 +255,7 @@ class Drive:
 
     def finish(self) -> None:
         segments = self.checkpoint.segments
-        self.answer = self.recording.answer(self.case.scenario, self.topology, self.step.manifest, segments).to_json()
+        self.answer = self.recording.answer(self.scenario, self.topology, self.step.manifest, segments).to_json()
         self.answer["windows"] = [{**window, "key": as_texts(window.get("key"))} for window in self.answer["windows"]]
         sinks = [node.sink for name, node in self.topology.sinks.items() if name == "rows"]
         self.rows = [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows]
@@ -278,7 +268,7 @@ class Drive:
         rows = self.chance.sample(rows, min(len(rows), self.chance.choice([1, 1, 2])))
         if not rows:
             return [], []
-        rules = self.case.scenario.rules
+        rules = self.scenario.rules
         stays = any(isinstance(kind, Session) and kind.max_duration is not None for kind in rules.kinds)
         stays |= rules.lifetime is not None and rules.lifetime.shape_field is not None
         if self.chance.random() < 0.6 and not stays:  # what a longest duration has cut off, and halves of edges, stay
@@ -292,7 +282,7 @@ class Drive:
     def repair(self, number: int) -> None:
         """After this batch one or two stored events are taken out, if that can be, or get other ids."""
         state, store = self.step.manifest.bolts["bolt"], self.checkpoint.segments
-        rules, columns = self.case.rules["bolt"], self.topology.windowed["bolt"].schema
+        rules, columns = self.rules["bolt"], self.topology.windowed["bolt"].schema
         changed, out = self.drawn_repair(event_table(self.readers("bolt"), rules.inputs, columns).to_pylist())
         if not changed and not out:
             return
@@ -406,7 +396,7 @@ def saved(drive: Drive) -> None:
 
 def save(drive: Drive, source: str, target: str, number: int) -> None:
     """Take a savepoint after a batch; in some of them one or two events are repaired."""
-    if drive.chance.random() < 0.3 and drive.case.scenario.bolt is not None:
+    if drive.chance.random() < 0.3 and drive.scenario.bolt is not None:
         changed, out = drive.drawn_repair(state_tables.read(source)["events"].to_pylist())
         if changed or out:
             with suppress(DataError):
@@ -438,15 +428,14 @@ def gone_back(drive: Drive) -> None:
 
 def rescaled(drive: Drive) -> None:
     """Several tasks, and another number of them after some batches, where what they keep can be moved."""
-    tasks, case, chance = drive.chance.choice([1, 2, 3]), drive.case, drive.chance
-    drive.case = replace(case, topology=build_bare(case.scenario, tasks))
-    drive.begin()
+    tasks, chance = drive.chance.choice([1, 2, 3]), drive.chance
+    drive.use(build_bare(drive.scenario, tasks))
     for number, batch in enumerate(drive.batches):
         drive.run(number, batch, "commit" if batch.crash else None)
         if chance.random() >= 0.3:
             continue
         wanted = chance.choice([each for each in (1, 2, 3, 5) if each != tasks])
-        topology = build_bare(case.scenario, wanted)
+        topology = build_bare(drive.scenario, wanted)
         way = BoltRules.of(topology, topology.windowed["bolt"])
         if way.fixed or (way.whole and tasks % wanted):
             continue
@@ -458,8 +447,8 @@ def rescaled(drive: Drive) -> None:
         with segments.writer(f"moved-{number}") as writer:
             state = drive.step.manifest.bolts["bolt"]
             drive.put(moved_state(state, Route("bolt", way, wanted), segments, writer))
-        drive.case, tasks = replace(case, topology=topology), wanted
-        drive.begin()
+        drive.use(topology)
+        tasks = wanted
 
 
 def may_have_tasks(scenario: Scenario) -> bool:
@@ -482,10 +471,10 @@ WAYS: dict[str, Callable[[Drive], None]] = {
 }
 
 
-def driven(way: str, case: Played, chance: Random) -> Drive:
+def driven(way: str, scenario: Scenario, topology: Topology) -> Drive:
     """What the product answers, in one of the ways."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None, prefix="windbolt-") as folder:
-        drive = Drive(case, chance, folder)
+        drive = Drive(scenario, topology, Random(len(scenario.steps)), folder)
         with suppress(Stopped):
             WAYS[way](drive)
         drive.finish()

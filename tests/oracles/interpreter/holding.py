@@ -18,7 +18,7 @@ import yaml
 from tests.helpers.recut import run_cut
 from tests.oracles.interpreter import cases, rows, topology_cases, written
 from tests.oracles.interpreter.bolt import Bolt, Stop, resolved
-from tests.oracles.interpreter.driving import WAYS, Drive, Played, driven, may_have_tasks, standing
+from tests.oracles.interpreter.driving import WAYS, Drive, driven, may_have_tasks, standing
 from tests.oracles.interpreter.plain import Row
 from tests.oracles.interpreter.topology import Choices, Node, Topology, Unsaid, play, rules_of, source_of
 from tests.oracles.interpreter.values import Json, ids, milliseconds
@@ -203,16 +203,10 @@ def driven_by(made: Json, case: Json, variant: str) -> Drive:
     """The product's answer."""
     if "bolts" in made:
         scenario = read_scenario({"name": "drawn", "topology": "x.py:y", "steps": case["steps"]})
-        makes = {node["name"]: node["make"][0] for node in case["bolts"]}
-        asks = tuple(name for name, make in makes.items() if make in ("gather", "gone"))
-        keeps = tuple(name for name, make in makes.items() if make == "kept")
-        played = Played(scenario, written.build(case), asks, keeps)
-    else:
-        scenario = read_scenario(made)
-        if variant not in WAYS or (variant == "rescaled" and not may_have_tasks(scenario)):
-            variant = "as it is"
-        played = Played(scenario, written.build_bare(scenario), source=source_of(made))
-    return driven(variant, played, Random(len(case["steps"])))
+        return driven(variant, scenario, written.build(case))
+    scenario = read_scenario(made)
+    fits = variant in WAYS and (variant != "rescaled" or may_have_tasks(scenario))
+    return driven(variant if fits else "as it is", scenario, written.build_bare(scenario))
 
 
 class Assigned(Choices):

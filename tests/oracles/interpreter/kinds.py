@@ -125,8 +125,6 @@ class Fixed(Kind):
         super().__init__(*given)
         self.lasting: dict[Event, int] = {}
         """The events without an end, each with the end of the last window that time has reached since it came."""
-        self.seen: list[Event] = []
-        """All its events, those in gaps among them."""
 
     def spans(self, event: Event) -> list[tuple[int, int]]:
         """Every window that holds the event, in order."""
@@ -187,14 +185,10 @@ class Fixed(Kind):
         shut = {(window.start, window.end) for window in self.open if window.shut}
         return [span for span in self.spans(event) if not self.over(span[1]) and span not in shut]
 
-    def let_in(self, event: Event) -> bool:
-        self.seen.append(event)
-        return super().let_in(event)
-
     def put(self, event: Event) -> None:
         if self.is_open(event):
-            self.lasting[event] = event.time - 1  # windows that have closed are passed over
-            list(self.reach(event))
+            self.lasting[event] = event.time - 1
+            self.reach(event)  # windows that have closed are passed over
         else:
             for span in self.taking(event):
                 self.at(span).events.append(event)
@@ -207,17 +201,16 @@ class Fixed(Kind):
             self.open += found
         return found[0]
 
-    def reach(self, event: Event) -> Iterator[tuple[int, int]]:
+    def reach(self, event: Event) -> list[tuple[int, int]]:
         """The windows that time has reached since it last asked for those of an event without an end."""
+        last: Any = most(self.bolt.time(self.key), self.bolt.by_idleness, event.time)
         if self.over(FOREVER - 1):  # "Bounds": an event without an end lasts until the latest moment that is known
-            latest = max(each.time if each.until == FOREVER else each.until - 1 for each in self.seen)
-            ended = replace(event, end=latest + 1)
-            yield from (span for span in self.spans(ended) if span[1] > self.lasting[event])
-            return
-        while self.over((span := self.next_edges(self.lasting[event]))[1]):
-            self.lasting[event] = span[1]
-            if self.holds(event, *span):
-                yield span
+            known = [each for each in self.bolt.accepted if each.key == self.key and each.shape != "end_edge"]
+            last = max(each.time if each.until == FOREVER else each.until - 1 for each in known)
+        spans = self.spans(replace(event, end=last + 1))
+        found = [span for span in spans if self.over(span[1]) and span[1] > self.lasting[event]]
+        self.lasting[event] = max([self.lasting[event], *(end for _, end in found)])
+        return found
 
     def close(self) -> list[Window]:
         """An event without an end is in each window that time reaches."""
@@ -235,7 +228,6 @@ class Fixed(Kind):
     def take_out(self, event: Event) -> None:
         super().take_out(event)
         self.lasting.pop(event, None)
-        self.seen = [each for each in self.seen if each is not event]
 
     def needs(self, event: Event) -> bool:
         """guide, "Messages that come again": in a join, as long as the event lasts."""
