@@ -30,20 +30,12 @@ from windowing.settings.rules import LateAction
 
 # ---- drawing
 
-VARIANTS = (
-    "as it is", "cut", "split", "on disk", "hashed alike", "gone back", "rescaled", "copied", "cut", "repaired",
-    "rescaled",
+VARIANTS: tuple[tuple[str, ...], ...] = (
+    ("as it is", "asked", "saved"), ("cut",), ("split", "asked"), ("on disk", "saved"), ("hashed alike", "asked"),
+    ("gone back",), ("rescaled",), ("copied", "saved"), ("cut",), ("repaired",), ("rescaled",),
 )  # fmt: skip
-"""How the product comes to its answer (``driving``) for a bolt; "cut": other batches, for the interpreter too; "split":
-other batches for the product alone, where the answer does not depend on them."""
-IN_TURN = {
-    "as it is": ("as it is", "asked", "saved"),
-    "split": ("split", "asked"),
-    "on disk": ("on disk", "saved"),
-    "hashed alike": ("hashed alike", "asked"),
-    "copied": ("copied", "saved"),
-}
-"""Those that take turns with others, so that numbers have the other variants that they had before."""
+"""How the product comes to its answer (``driving``) for a bolt, those of one number in turn; "cut": other batches, for
+the interpreter too; "split": other batches for the product alone, where the answer does not depend on them."""
 DRIVEN = ("as it is", "asked", "saved", "gone back", "asked", "copied")
 """The same for a topology; each with all ways of cutting its batches."""
 ORDER = cases.pairs()
@@ -90,10 +82,9 @@ def case(number: int, seed: int) -> Drawn:
         names = ORDER[(2 * turn + third) % len(ORDER)]
         made, reason = drawn(random, cases.pair_of_settings(random, names))
     turns, place = divmod(number + number // len(ORDER), len(VARIANTS))
-    variant = VARIANTS[place]
-    if made is not None and variant in ("cut", "rescaled", "hashed alike", "repaired"):
+    ways = VARIANTS[place]
+    if made is not None and ways[0] in ("cut", "rescaled", "hashed alike", "repaired"):
         made = cases.recut(random, made)
-    ways = IN_TURN.get(variant, (variant,))
     return Drawn(number, ways[turns % len(ways)], made, names, reason, int(made is None))
 
 
