@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MappingView
+from collections.abc import ItemsView, KeysView, ValuesView
 from contextlib import suppress
 from copy import deepcopy
 from datetime import date, datetime, timedelta
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from windowing.errors import USER_EXCEPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -231,13 +229,13 @@ def canonical_floats(column: pa.Array) -> pa.Array:
     return pc.if_else(column.is_valid(), pa.array(values, column.type), pa.scalar(None, column.type))
 
 
-# What code of users has made: columns over arrays of NumPy, say, into which it may write again, and lists that it keeps.
+# What code of users has made: columns over arrays of NumPy, say, into which it writes again, and lists that it keeps.
 
 
 _FIXED = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
 
 
-def own_value(value: Any) -> Any:
+def own_value(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     """Returns a copy of a value, which nobody else can change; the value itself if it cannot be changed. Of a tuple,
     such as a row, each value is copied."""
     kind = type(value)
@@ -251,11 +249,11 @@ def own_value(value: Any) -> Any:
         return copy_table(value)
     if isinstance(value, memoryview):
         return bytes(value)
-    if isinstance(value, MappingView):  # of a dict: it shows what the dict has later
+    if isinstance(value, KeysView | ValuesView | ItemsView):  # of a dict: it shows what the dict has later
         return own_value(list(value))
     try:
         return deepcopy(value)
-    except USER_EXCEPTIONS:
+    except Exception:
         return own_value(dict(value)) if isinstance(value, MappingProxyType) else value
 
 

@@ -374,9 +374,9 @@ def _write(name: str, spout: MemorySpout, folder: str) -> None:
             if before is not None and before.schema.equals(table.schema) and not before.equals(table):
                 os.remove(draft)
                 raise ConfigError(
-                    f"spout {name!r}: batch {number} in memory has other rows than in an earlier run on this checkpoint",
+                    f"spout {name!r}: batch {number} in memory has other rows than in an earlier run on the checkpoint",
                     why="batches are known by their numbers: these rows would not be read",
-                    do="give new batches behind the old ones, spouts.memory(schema, old, new); or use another checkpoint",
+                    do="give new batches behind the old ones: spouts.memory(schema, old, new); or use a new checkpoint",
                 )
             moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
             os.utime(draft, ns=(moment, moment))

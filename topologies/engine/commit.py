@@ -38,7 +38,15 @@ from topologies.engine.task_data import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import locate
-from topologies.io.sinks import ConsoleSink, FileSink, FunctionSink, MemorySink, TableSink
+from topologies.io.sinks import (
+    ConsoleSink,
+    FileSink,
+    FunctionSink,
+    MemorySink,
+    TableSink,
+    begin_in_memory,
+    lock_of,
+)
 from windowing.errors import CheckpointError, ConfigError, SinkError
 from windowing.reprs import printable
 from windowing.timestamps import from_datetime, show
@@ -77,10 +85,10 @@ class Claims:
         while self._held:
             os.close(self._held.pop())
         while self._memories:
-            self._memories.pop().release()
+            lock_of(self._memories.pop()).release()
 
     def _claim_memory(self, name: str, sink: MemorySink) -> None:
-        if not sink.claim():
+        if not lock_of(sink).acquire(blocking=False):
             raise ConfigError(
                 f"sink {name!r}: another run is writing into this sinks.memory()",
                 why="the rows of both would be mixed, and those of one would replace some of the other",
@@ -122,7 +130,7 @@ def prepare_sinks(topology: Graph, committed: Manifest | None, checkpoint: Check
     last = None if committed is None else batch_key(committed.batch, committed.closing)
     for node in topology.sinks.values():
         if isinstance(node.sink, MemorySink):
-            node.sink.begin(checkpoint.place, last)
+            begin_in_memory(node.sink, checkpoint.place, last)
         elif isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
             with naming_owner(f"sink {node.name!r}"):

@@ -62,26 +62,10 @@ class MemorySink:
     batches: dict[str, pa.Table] = field(default_factory=dict)
     _place: list[str] = field(default_factory=list, init=False)
     """The place of the checkpoint whose runs wrote these batches; empty before the first run."""
-    _claim: Lock = field(default_factory=Lock, init=False)
-    """Locked by the run that writes into it."""
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def check(self) -> None:
         """Does nothing: there is nothing to check."""
-
-    def begin(self, place: str, last: str | None) -> None:
-        """Called when a run begins: forgets the rows of runs on other checkpoints, and of batches that the checkpoint
-        lacks. ``last``: key of its last batch; None if it is new."""
-        for key in [key for key in self.batches if last is None or self._place != [place] or key > last]:
-            del self.batches[key]
-        self._place[:] = [place]
-
-    def claim(self) -> bool:
-        """Returns True if no other run was writing into it, and this one may until ``release``."""
-        return self._claim.acquire(blocking=False)
-
-    def release(self) -> None:
-        """Lets other runs write into it."""
-        self._claim.release()
 
     @property
     def table(self) -> pa.Table | None:
@@ -110,6 +94,19 @@ class MemorySink:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MemorySink, ()  # workers need the topology, not the rows
+
+
+def begin_in_memory(sink: MemorySink, place: str, last: str | None) -> None:
+    """Called when a run begins: forgets the rows of runs on other checkpoints, and of batches that the checkpoint
+    lacks. ``last``: key of its last batch; None if it is new."""
+    for key in [key for key in sink.batches if last is None or sink._place != [place] or key > last]:
+        del sink.batches[key]
+    sink._place[:] = [place]
+
+
+def lock_of(sink: MemorySink) -> Lock:
+    """Returns the lock that the run which writes into a sink has."""
+    return sink._lock
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from topologies.run.clock import system_clock
 from topologies.run.options import check_built
 from topologies.testing.given_rows import GivenRows, Moment, as_table, given_moment
 from windowing.bolts.aggregate_bolt import AggregateBolt, BoundAggregates
+from windowing.bolts.read_code import rebound
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.calls import checked_value
 from windowing.durations import Duration, as_duration
@@ -154,7 +155,7 @@ def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     """Returns a bolt that also records its windows, which are made as in any run."""
     if node.without_windows:
         return node
-    bolt, note = copy(node.bolt), notes.note
+    bolt, note = rebound(copy(node.bolt), node.bolt), notes.note
     if node.slicing(traced=False) is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None
         bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, node.name, note)

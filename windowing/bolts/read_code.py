@@ -14,12 +14,9 @@ from copy import deepcopy
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
 from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from windowing.errors import USER_EXCEPTIONS, ConfigError, nearest
-
-if TYPE_CHECKING:
-    from windowing.bolts.bolt import TaskBolt
 
 _NAMES = {"expired", "get_expired", "select_expired"}
 _READS = {"LOAD_ATTR", "LOAD_METHOD"}
@@ -34,7 +31,7 @@ _MOST = 20_000
 """Greatest number of functions and values that are examined."""
 
 
-def asks_for_expired(bolt: TaskBolt) -> bool:
+def asks_for_expired(bolt: object) -> bool:
     """True if the bolt's code reads ``.expired``, ``.get_expired`` or ``.select_expired``.
 
     The search covers the methods of the bolt, and the functions that they name. An attribute of ``self`` with such a
@@ -44,7 +41,7 @@ def asks_for_expired(bolt: TaskBolt) -> bool:
     return any(_reads(function.__code__) for function in functions if _is_users(function))
 
 
-def names_in_code(bolt: TaskBolt) -> frozenset[str] | None:
+def names_in_code(bolt: object) -> frozenset[str] | None:
     """Returns the texts in the code of a bolt; None if the bolt holds too many values to be searched.
 
     These are the texts in its methods, in the functions that methods name, and in the values that functions and the
@@ -176,7 +173,7 @@ def is_users_class(kind: type) -> bool:
     return _is_users(kind)
 
 
-def _reachable(bolt: TaskBolt, *, objects: bool = False) -> Iterator[Any]:
+def _reachable(bolt: object, *, objects: bool = False) -> Iterator[Any]:
     """Yields the functions and classes that a bolt consists of, holds or names, and recursively those that the user's
     functions and classes hold or name; with ``objects`` also the contents of containers and other objects."""
     held = [value for name, value in vars(bolt).items() if name != "settings"]  # whose columns are known
@@ -344,7 +341,7 @@ def rebound(made: Copy, first: object) -> Copy:
     """
     held: dict[str, Any] = {} if made is first else getattr(made, "__dict__", {})
     own = {name: value for name, value in held.items() if name != "settings"}
-    found, leading = _leading_to(first, own.values())
+    found, leading = _leading_to(first, made, own.values())
     if not leading:
         return made
     memo = {key: value for key, value in found.items() if key not in leading} | {id(first): made}
@@ -355,7 +352,7 @@ def rebound(made: Copy, first: object) -> Copy:
             bound = deepcopy(value, memo)
         except USER_EXCEPTIONS:  # told where the whole object is copied
             continue
-        if _leading_to(first, [bound])[1]:
+        if _leading_to(first, made, [bound])[1]:
             owner = type(first).__name__
             raise ConfigError(
                 f"{owner} holds in self.{name} a function that refers to the {owner} itself",
@@ -366,16 +363,16 @@ def rebound(made: Copy, first: object) -> Copy:
     return made
 
 
-def _leading_to(wanted: object, values: Iterable[Any]) -> tuple[dict[int, Any], set[int]]:
-    """Returns what values lead to, through methods, functions, containers and other objects, by its id, and the ids of
-    all that leads to an object; the object itself is among these if it is found."""
+def _leading_to(wanted: object, made: object, values: Iterable[Any]) -> tuple[dict[int, Any], set[int]]:
+    """Returns what values lead to, through methods, functions, containers and objects but ``made``, by its id, and the
+    ids of all that leads to an object; the object itself is among these if it is found."""
     waiting, found, holders = list(values), dict[int, Any](), dict[int, list[int]]()
     while waiting and len(found) < _MOST_NEARBY:
         value = waiting.pop()
         if id(value) in found:
             continue
         found[id(value)] = value  # an object that is kept keeps its id to itself
-        for part in () if value is wanted else _held_by(value):
+        for part in () if value is wanted or value is made else _held_by(value):
             holders.setdefault(id(part), []).append(id(value))
             waiting.append(part)
     leading, ids = set[int](), [id(wanted)] if id(wanted) in found else []

@@ -111,7 +111,7 @@ class Rules(StatefulWindowedBolt):
     def __init__(self) -> None:
         self.factor = 1
         self.rule = self.times
-        self.by_name = {"rules": [self.times, partial(self.times)]}
+        self.by_name: dict[str, list[Any]] = {"rules": [self.times, partial(self.times)]}
         self.table = [0]
         self.beside = Beside(self, self.table)
 
@@ -167,7 +167,7 @@ class Clocked(StatefulBolt):
 
     def count(self) -> int:
         self.state["events"] += 1
-        return self.state["events"]  # type: ignore[no-any-return]
+        return self.state["events"]
 
     def execute(self, tuple: Tuple) -> Any:
         return (self.rule(),)

@@ -51,7 +51,7 @@ def test_a_sink_in_memory_belongs_to_one_run_at_a_time(folder: Path) -> None:
     refused: list[str] = []
 
     def meanwhile(report: object) -> None:
-        with pytest.raises(ConfigError, match="sink 'out': another run is writing into this sinks.memory") as error:
+        with pytest.raises(ConfigError, match=r"sink 'out': another run is writing into this sinks\.memory") as error:
             run_local(made, RunOptions(str(folder / "other")))
         refused.append(str(error.value))
 
