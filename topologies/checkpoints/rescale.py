@@ -111,7 +111,7 @@ class Route:
                 ) from error
         return pa.Table.from_arrays(columns, schema.names)
 
-    def convert_values(self, values: Sequence[Any]) -> int:
+    def task_of(self, values: Sequence[Any]) -> int:
         """Returns the task of a key, from the values of the fields by which the first input is grouped."""
         if self.rules.in_one_task:
             return 0
@@ -203,7 +203,7 @@ def _by_method(
     what = f"bolt {route.bolt!r} failed in moving its state to other tasks"
     do = "fix its method move_state and rerun; the checkpoint is as it was"
     with raised_as(BoltError, what, do=do, unchanged=CheckpointError, bolt=route.bolt):
-        states = bolt.move_state(saved, lambda *key: route.convert_values(key), route.parallelism)
+        states = bolt.move_state(saved, lambda *key: route.task_of(key), route.parallelism)
         if len(states) != route.parallelism:
             raise ValueError(f"move_state returned {len(states)} states for {route.parallelism} tasks")
         return [pack_state(state, bolt.state_types) for state in states]
@@ -242,7 +242,7 @@ def _task_of_text(key: str, route: Route) -> int:
     (column,) = route.key_types()
     try:
         value = pa.array([key], pa.string()).cast(column.type)[0].as_py()
-        return route.convert_values((value,))
+        return route.task_of((value,))
     except REFUSED as error:
         raise CheckpointError(
             f"bolt {route.bolt!r} cannot be moved: its state has the key {key!r:.60}",
