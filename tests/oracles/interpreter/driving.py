@@ -121,8 +121,11 @@ class Drive:
         self.begin()
 
     def begin(self, checkpoint: FileCheckpoint | None = None) -> None:
-        """Another process goes on, perhaps at another place."""
+        """Another process goes on with the rows of before, perhaps at another place."""
         self.checkpoint = checkpoint or self.checkpoint
+        for node in self.topology.sinks.values():
+            if isinstance(node.sink, MemorySink):
+                node.sink._place[:] = [self.checkpoint.place]
         self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcess()))
 
     # ---- a batch
