@@ -224,10 +224,10 @@ def _divide_at_overlaps(parts: list[Events]) -> Iterator[list[Events]]:
     each period."""
     starts = [(int(events.timestamps[0]), False) for events in parts]
     stops = [(int(events.timestamps[-1]), True) for events in parts]
-    begun, positions = 0, [0] * len(parts)
+    open_parts, positions = 0, [0] * len(parts)
     for time, is_stop in sorted([*starts, *stops]):
-        before, begun = begun, begun + (-1 if is_stop else 1)
-        if before == 1 or begun == 1 < before:  # a period ends here
+        were_open, open_parts = open_parts, open_parts + (-1 if is_stop else 1)
+        if were_open == 1 or open_parts == 1 < were_open:  # a period ends here
             side: Literal["left", "right"] = "right" if is_stop else "left"
             ends = [int(np.searchsorted(events.timestamps, time, side=side)) for events in parts]
             yield [events.slice(low, high) for events, low, high in zip(parts, positions, ends, strict=True)]

@@ -499,7 +499,7 @@ class TimeTriggerWalk(TriggerWalk):
         for begin, end in zip(low, high, strict=True):
             due = max(begin, passed + slide)
             while due <= min(end, limit):
-                stop = self._before + int(ends.bounds.up_to(times, np.array([due]))[0])
+                stop = self._before + int(ends.bounds.count_before_end(times, np.array([due]))[0])
                 self._add_firing(due, stop)
                 record.time = max(due if record.time is None else record.time, due)
                 passed, due = due, due + slide

@@ -320,7 +320,7 @@ class PolicyWindows:
         moment, place = tracked_unit.record.next_moment, int(self._places[low]) if low < high else -1
         due = [] if moment is None else [tracked_unit.trigger.due_at(moment)]
         timer = min([*due, *([] if end is None else [end + 1])], default=NONE)
-        self.records.put(unit, KeyRecord(timer=timer, cache=tracked_unit.record.to_text()), place)
+        self.records.put(unit, KeyRecord(timer=timer, state_text=tracked_unit.record.to_text()), place)
 
     def _new_unit(self, key: Any, stored: UnitRecord | None, tracked: Indices) -> _TrackedUnit:
         record, reach = self._record_of(key, stored), self.eviction.reach

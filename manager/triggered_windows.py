@@ -646,7 +646,7 @@ class RuleWindow:
         text = self._stored.text if self._held and self._stays_open(stop) else ""
         if text:
             place = int(self._evaluation.arrivals.places[self._start])
-            self._evaluation.key_states.put(self._key, KeyRecord(cache=text), place)
+            self._evaluation.key_states.put(self._key, KeyRecord(state_text=text), place)
         else:
             self._evaluation.key_states.drop(self._key)
 

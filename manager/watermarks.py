@@ -194,7 +194,7 @@ class ArrivalTimes:
     partitions: NDArray[np.int64] | None = None
     """The index in ``names`` of the partition of each event; -1 if the event has no partition."""
     names: Sequence[str] = ()
-    heard: NDArray[np.bool_] | None = None
+    registers_partition: NDArray[np.bool_] | None = None
     """True for events that register their partition; early, late and invalid events do not (AZ-4)."""
     arrived: NDArray[np.int64] | None = None
     """Arrival time of each event in microseconds, NONE if unknown. None if the watermark does not follow arrivals
@@ -224,9 +224,9 @@ class ArrivalTimes:
     def first_registering(self, places: NDArray[np.int64]) -> int:
         """Returns the first of these indices whose event registers its source; the number of all events if there is
         none."""
-        if self.heard is None:
+        if self.registers_partition is None:
             return int(places[0])
-        heard = places[self.heard[places]]
+        heard = places[self.registers_partition[places]]
         return int(heard[0]) if len(heard) else len(self)
 
     def lower_bounds(self, late: int, before: int | None) -> NDArray[np.int64] | None:
@@ -467,7 +467,7 @@ def _raised_marks(mark: int, events: int, arrival_bounds: NDArray[np.int64] | No
 # The watermark along one batch: first the marks of each source, then their combination.
 
 
-class WatermarkTrace:
+class BatchWatermarks:
     """Computes the watermark after each event of a batch. Call ``take`` for each source, then ``after``."""
 
     def __init__(
@@ -600,7 +600,7 @@ class EventWatermarks:
         arrival_bounds = self._arrival_bounds(arrivals)
         if arrival_bounds is not None:
             sources.add_missing_inputs()
-        batch = WatermarkTrace(sources, arrivals, clock, arrival_bounds)
+        batch = BatchWatermarks(sources, arrivals, clock, arrival_bounds)
         for source, places in arrivals.by_source(sources.streams, sources.from_bolts):
             batch.take(source, places)
         after, marks = batch.after(), batch.marks

@@ -64,7 +64,7 @@ class WindowManager:
         """Add the events of the earlier manager, in order of arrival; ``state`` is the state of that manager."""
         self.queue.restore(parts)
 
-    def resume(self) -> None:
+    def resettle(self) -> None:
         """Settle the restored events that were settled in the earlier manager, without evaluating windows."""
         if self.state.settled_count:
             self.queue.settle_first(self.state.settled_count)
@@ -91,7 +91,7 @@ class WindowManager:
             yield from self._fire(view, settled, firings)
         self._retire(view, settled)
         state.settled_count = self.queue.settled_count
-        state.previous_frontier = frontier if frontier != FOREVER else self._end_of_time(view)
+        state.previous_frontier = frontier if frontier != FOREVER else self._frontier_after_close(view)
 
     @property
     def pending(self) -> list[int]:
@@ -140,21 +140,19 @@ class WindowManager:
         )
 
     def _fire(self, view: QueueView, settled: SettledEvents, firings: DueWindows) -> Iterator[TupleWindow]:
-        starts = self.eviction.starts(view.timestamps, firings.references, firings.stops)
-        for reference, start, stop in zip(
-            firings.references.tolist(), starts.tolist(), firings.stops.tolist(), strict=True
-        ):
+        starts = self.eviction.starts(view.timestamps, firings.ends, firings.stops)
+        for reference, start, stop in zip(firings.ends.tolist(), starts.tolist(), firings.stops.tolist(), strict=True):
             if start < stop:
                 yield self._window(settled, reference, start, stop)
 
     def _window(self, settled: SettledEvents, reference: int, start: int, stop: int) -> TupleWindow:
         state = self.state
-        before, after = state.previous or (start, start)
+        previous_start, previous_stop = state.previous or (start, start)
         state.previous, state.last_reference = [start, stop], reference
         self._account(settled, start, stop)
         members = range(start, stop)
-        new = range(min(max(start, after), stop), stop)
-        expired = range(before, max(before, min(after, start)))
+        new = range(min(max(start, previous_stop), stop), stop)
+        expired = range(previous_start, max(previous_start, min(previous_stop, start)))
         window_start = self.eviction.window_start(reference)
         return TupleWindow(
             settled, members, new, expired, start_timestamp=window_start, end_timestamp=reference, task=self.task
@@ -208,7 +206,7 @@ class WindowManager:
             total += piece.by_stream(count)
         return total
 
-    def _end_of_time(self, view: QueueView) -> int | None:
+    def _frontier_after_close(self, view: QueueView) -> int | None:
         """Returns the frontier from which a later run continues after the end of the streams, in microseconds; None if
         there has been no event."""
         fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)

@@ -231,7 +231,7 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
     length, slide = settings.length, settings.slide
     by_window = event_time and settings.late_by is LateBy.WINDOW
     overlaps = isinstance(length, Duration) and isinstance(slide, Duration) and slide < length
-    at_each_event = event_time and settings.comes_with_events and settings.bounds is Bounds.END
+    at_each_event = event_time and settings.watermark_moves_within_batch and settings.bounds is Bounds.END
     reasons = {
         "each key has windows of its own": bool(settings.key),
         "windows fire more than once": settings.panes is not None,
@@ -268,7 +268,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     if any(kind.changes_at_its_end(settings.bounds) for kind in settings.kinds):
         return True
     counted = isinstance(settings.length, Count) and isinstance(settings.slide, Duration) and not settings.kinds
-    if holds_end and counted and event_time and settings.comes_with_events:
+    if holds_end and counted and event_time and settings.watermark_moves_within_batch:
         return True  # otherwise it would depend on batches whether an event at the watermark is in the window
     with_edges = not settings.kinds or any(not isinstance(kind, Session) for kind in settings.kinds)
     return holds_end and (settings.closes_after_end if event_time else with_edges)

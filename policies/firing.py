@@ -279,10 +279,10 @@ def fire_counted(
     ends, causes = np.where(counted, lasts, late), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
     if capacity is not None:
         filled = capacity.full(lows_done, highs_done) & ~counted
-        comes = times[np.minimum(highs_done, len(times) - 1)]  # the event that did not fit
-        crowded = ~(counted | filled | timeout.timed_out(firsts, lasts, comes))
-        ends = np.where(filled, lasts, np.where(crowded, comes, ends))
-        causes = np.where(filled | crowded, np.int8(FULL), causes)
+        next_event_time = times[np.minimum(highs_done, len(times) - 1)]  # the event that did not fit
+        did_not_fit = ~(counted | filled | timeout.timed_out(firsts, lasts, next_event_time))
+        ends = np.where(filled, lasts, np.where(did_not_fit, next_event_time, ends))
+        causes = np.where(filled | did_not_fit, np.int8(FULL), causes)
     fired = FiredRuns(lows_done, highs_done, ends, causes, None)
     return _concatenate(fired, fire_open(events, lows[~done], timeout, clock))
 
@@ -315,10 +315,10 @@ def _divide_by_capacity(
     following = capacity.limit(until)
     lows = _window_starts(heads, following, until)
     highs = following[lows]
-    filled, crowded = capacity.full(lows, highs), highs < until[lows]
-    comes = times[np.minimum(highs, len(times) - 1)]
-    ends = np.where(filled, times[highs - 1], np.where(crowded, comes, moments[lows]))
-    return lows, highs, ends, filled | crowded
+    filled, did_not_fit = capacity.full(lows, highs), highs < until[lows]
+    next_event_time = times[np.minimum(highs, len(times) - 1)]
+    ends = np.where(filled, times[highs - 1], np.where(did_not_fit, next_event_time, moments[lows]))
+    return lows, highs, ends, filled | did_not_fit
 
 
 def _concatenate(one: FiredRuns, other: FiredRuns) -> FiredRuns:

@@ -38,11 +38,11 @@ class ColumnarEvictionPolicy(EvictionPolicy):
 
     @abstractmethod
     def starts(
-        self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
+        self, timestamps: NDArray[np.int64], ends: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Returns the position of the first event of each window.
 
-        ``references``: the reference of each window in microseconds. ``stops``: the position after the last event of
+        ``ends``: the end of each window in microseconds. ``stops``: the position after the last event of
         each window. If both never decrease, the result must not decrease either, so that an event before the start of
         one window is in no later window. All arrays are int64.
         """
@@ -59,7 +59,7 @@ class CountEvictionPolicy(ColumnarEvictionPolicy):
         return Action.EXPIRE if event.number < context.count - self.length.value else Action.PROCESS
 
     def starts(
-        self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
+        self, timestamps: NDArray[np.int64], ends: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         return np.maximum(stops - self.length.value, 0)
 
@@ -88,9 +88,9 @@ class TimeEvictionPolicy(ColumnarEvictionPolicy):
         return Action.EXPIRE if event.timestamp <= start else Action.KEEP
 
     def starts(
-        self, timestamps: NDArray[np.int64], references: NDArray[np.int64], stops: NDArray[np.int64]
+        self, timestamps: NDArray[np.int64], ends: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        return self.bounds.up_to(timestamps, references - self.length.micros)
+        return self.bounds.count_before_end(timestamps, ends - self.length.micros)
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class QueueView:
 class DueWindows:
     """Due windows in order, as arrays with an entry per window."""
 
-    references: NDArray[np.int64]
-    """The reference time of each firing in microseconds."""
+    ends: NDArray[np.int64]
+    """The end of each window in microseconds."""
     stops: NDArray[np.int64]
     """The position after the last event of each window."""
 
@@ -164,7 +164,7 @@ class ColumnarTriggerPolicy(TriggerPolicy):
         """Returns the earliest frontier at which a firing with this reference is due; both in microseconds."""
         return reference
 
-    def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
+    def nothing_due(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
         """True if surely no window is due at ``frontier``, judged by numbers of events alone.
 
         ``seen``: the number of events of the task that were settled at the frontier ``previous``. ``ready``: the
@@ -196,7 +196,7 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
         if len(stops):
             yield DueWindows(queue.timestamps[stops - 1], stops)
 
-    def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
+    def nothing_due(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
         return seen // self.count.value == ready // self.count.value
 
     def next_firing(self, queue: QueueView) -> tuple[int, int]:
@@ -247,9 +247,9 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         ends = self._ends_with_new_events(queue) if reach is None else self._ends_with_events(queue, reach)
         for chunk in ends:
             if len(chunk):
-                yield DueWindows(chunk, self.bounds.up_to(queue.timestamps, chunk))
+                yield DueWindows(chunk, self.bounds.count_before_end(queue.timestamps, chunk))
 
-    def idle(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
+    def nothing_due(self, previous: int | None, frontier: int, seen: int, ready: int) -> bool:
         if previous is None or frontier == FOREVER:
             return False
         return self.last_due(frontier) == self.last_due(previous)
@@ -258,7 +258,7 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
         if queue.frontier == FOREVER:
             return super().next_firing(queue)
         end = self.last_due(queue.frontier) + self.slide.micros
-        return end, int(self.bounds.up_to(queue.timestamps, np.array([end]))[0])
+        return end, int(self.bounds.count_before_end(queue.timestamps, np.array([end]))[0])
 
     def _ends_with_new_events(self, queue: QueueView) -> Iterator[NDArray[np.int64]]:
         """Yields the ends of due windows that hold an event which has been in no window."""
@@ -281,8 +281,8 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
             return
         if (high - low) // slide <= len(queue.timestamps) + 64:
             ends = np.arange(low, high + 1, slide, dtype=np.int64)
-            before = self.bounds.up_to(queue.timestamps, ends - reach.micros)
-            yield ends[self.bounds.up_to(queue.timestamps, ends) > before]
+            before = self.bounds.count_before_end(queue.timestamps, ends - reach.micros)
+            yield ends[self.bounds.count_before_end(queue.timestamps, ends) > before]
             return
         first = np.maximum(self.bounds.first_end(queue.timestamps, slide, offset), low)
         last = np.minimum(self.bounds.last_end(queue.timestamps, reach.micros, slide, offset), high)
@@ -340,7 +340,7 @@ class SliceGrid:
     """
 
     slide: int
-    first: int
+    first_length: int
     """Length of the first slice of each slide; a second slice fills the slide if this is shorter."""
     offset: int
     """Offset of the start of a slide."""
@@ -358,7 +358,7 @@ class SliceGrid:
         slide = trigger.slide.micros
         return SliceGrid(
             slide=slide,
-            first=-eviction.length.micros % slide or slide,
+            first_length=-eviction.length.micros % slide or slide,
             offset=trigger.offset.micros,
             bounds=trigger.bounds,
         )
@@ -367,17 +367,17 @@ class SliceGrid:
         """Returns the number of the slice that holds each time; numbers increase with time."""
         since_offset = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
         slides = since_offset // self.slide
-        if self.first == self.slide:
+        if self.first_length == self.slide:
             return slides
-        return 2 * slides + (since_offset - slides * self.slide >= self.first)
+        return 2 * slides + (since_offset - slides * self.slide >= self.first_length)
 
     def times(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the last microsecond of each slice, by the numbers of slices."""
         last = self.offset - (0 if self.bounds is Bounds.END else 1)
-        if self.first == self.slide:
+        if self.first_length == self.slide:
             return (numbers + 1) * self.slide + last
         slides, second = numbers >> 1, numbers & 1
-        return slides * self.slide + self.first + second * (self.slide - self.first) + last
+        return slides * self.slide + self.first_length + second * (self.slide - self.first_length) + last
 
 
 # The last windows of events, and the gaps between windows.

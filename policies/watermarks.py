@@ -171,9 +171,9 @@ class Decision(IntEnum):
     """The event arrived too long after its time, and got the earliest time that its arrival allows (AZ-8)."""
     LATE_BY_ARRIVAL = 3
     """The event arrived too long after its time, whatever the watermark, and was turned away."""
-    ADJUSTED_LATE_BY_WATERMARK = 4
+    ADJUSTED_LATE_AT_ADMISSION = 4
     """The event was behind the watermark, and got the time of the watermark (AZ-11), or a later start (SI-13)."""
-    LATE_BY_WATERMARK = 5
+    LATE_AT_ADMISSION = 5
     """The event was behind the watermark, or its windows had closed, and was turned away. Azure calls such an event out
     of order, other systems call it late."""
     WATERMARK = 6
@@ -187,8 +187,8 @@ class Decision(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the decision in answers; LATE_BY_WATERMARK is ``out_of_order`` there (AZ-24)."""
-        return self.name.replace("LATE_BY_WATERMARK", "OUT_OF_ORDER").removesuffix("_BY_ARRIVAL").lower()
+        """The name of the decision in answers; LATE_AT_ADMISSION is ``out_of_order`` there (AZ-24)."""
+        return self.name.replace("LATE_AT_ADMISSION", "OUT_OF_ORDER").removesuffix("_BY_ARRIVAL").lower()
 
 
 def all_accepted(codes: NDArray[np.int8]) -> bool:
@@ -203,7 +203,7 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     admitted: NDArray[np.bool_] = (
         (codes == Decision.ACCEPTED)
         | (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL)
-        | (codes == Decision.ADJUSTED_LATE_BY_WATERMARK)
+        | (codes == Decision.ADJUSTED_LATE_AT_ADMISSION)
     )
     return admitted
 
@@ -264,7 +264,7 @@ class Admission:
     """True if an event behind the watermark is admitted when it is not behind the mark of its input, partition or key,
     and one of its windows is open."""
 
-    def closed_at(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closed_until_at(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the time up to which windows are closed at each watermark; both in microseconds."""
         return _subtract(watermarks, self.allowed + self.closes_after_end)
 
@@ -295,13 +295,13 @@ class Admission:
         input, partition or key before the event. ``watermark``: the watermark of the bolt before the event.
         ``end_edges``: a mask of the end edges, which are late by their end (SI-4). All times are in microseconds.
         """
-        closed_until = self.closed_at(watermark)
-        reference = self._reference(source_mark, watermark)
+        closed_until = self.closed_until_at(watermark)
+        compared_mark = self._reference(source_mark, watermark)
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
-            if len(compared) and not self.admits_behind_watermark and int(compared.min()) > _latest(reference):
+            if len(compared) and not self.admits_behind_watermark and int(compared.min()) > _latest(compared_mark):
                 return times, codes, closed_until
-            late = self._late_by_mark(times, compared, ends, reference, closed_until, end_edges)
+            late = self._late_by_mark(times, compared, ends, compared_mark, closed_until, end_edges)
         else:
             assert self.last_end is not None
             late = self.missed(compared, self.last_end(compared, ends), closed_until)
@@ -309,15 +309,15 @@ class Admission:
         if not late.any():
             return times, codes, closed_until
         codes = codes.copy()
-        codes[late] = Decision.LATE_BY_WATERMARK
+        codes[late] = Decision.LATE_AT_ADMISSION
         match self.late_action:
             case LateAction.ADJUST:
-                codes[late] = Decision.ADJUSTED_LATE_BY_WATERMARK
-                times = np.where(late, self._earliest(late, reference, watermark, closed_until), times)
+                codes[late] = Decision.ADJUSTED_LATE_AT_ADMISSION
+                times = np.where(late, self._earliest(late, compared_mark, watermark, closed_until), times)
             case LateAction.CUT if ends is not None:
-                cut = _can_be_cut(late, times, ends, reference, end_edges)
-                codes[cut] = Decision.ADJUSTED_LATE_BY_WATERMARK
-                times = np.where(cut, reference, times)
+                cut = _can_be_cut(late, times, ends, compared_mark, end_edges)
+                codes[cut] = Decision.ADJUSTED_LATE_AT_ADMISSION
+                times = np.where(cut, compared_mark, times)
         return times, codes, closed_until
 
     def _late_by_mark(
@@ -325,14 +325,14 @@ class Admission:
         times: NDArray[np.int64],
         compared: NDArray[np.int64],
         ends: NDArray[np.int64] | None,
-        reference: NDArray[np.int64],
+        compared_mark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_]:
         """Returns a mask of the events behind their mark, and of those at their mark whose windows have closed;
-        ``reference``: the mark of each event. ``compared``: the time that is compared with the mark."""
-        late: NDArray[np.bool_] = compared < reference
-        tied = times == reference if end_edges is None else (times == reference) & ~end_edges
+        ``compared_mark``: the mark of each event. ``compared``: the time that is compared with the mark."""
+        late: NDArray[np.bool_] = compared < compared_mark
+        tied = times == compared_mark if end_edges is None else (times == compared_mark) & ~end_edges
         candidates = np.arange(len(times)) if self.admits_behind_watermark else np.flatnonzero(tied)
         if self.last_end is not None and len(candidates):
             last = self.last_end(compared[candidates], None if ends is None else ends[candidates])
@@ -342,22 +342,22 @@ class Admission:
     def _earliest(
         self,
         late: NDArray[np.bool_],
-        reference: NDArray[np.int64],
+        compared_mark: NDArray[np.int64],
         watermark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """Returns the earliest time with which each late event is in time: its mark, or just after its mark. For events
         that are not late it is their mark, which may be NONE."""
         if self.last_end is None:
-            return reference
+            return compared_mark
         rows = np.flatnonzero(late)
-        known, watermarks, closed = reference[rows], watermark[rows], closed_until[rows]
+        known, watermarks, closed = compared_mark[rows], watermark[rows], closed_until[rows]
         if self.admits_behind_watermark:  # the windows at the mark of an event may have closed too
             known = np.where(known > NONE, known, watermarks)
             missed = self.missed(known, self.last_end(known, None), closed)
             known = np.where(missed, np.maximum(known, watermarks), known)
         # If the window that ends at this time has closed, the earliest time is just after it.
-        earliest = reference.copy()
+        earliest = compared_mark.copy()
         earliest[rows] = known + self.missed(known, self.last_end(known, None), closed)
         return earliest
 
@@ -378,11 +378,11 @@ def _can_be_cut(
     late: NDArray[np.bool_],
     times: NDArray[np.int64],
     ends: NDArray[np.int64],
-    reference: NDArray[np.int64],
+    compared_mark: NDArray[np.int64],
     end_edges: NDArray[np.bool_] | None,
 ) -> NDArray[np.bool_]:
-    """Returns a mask of the late events that last beyond their mark, so that they can be cut to begin at it."""
-    cut = late & (ends > reference) & (ends > times + 1)  # a point is dropped, never cut
+    """Returns a mask of the late events that end after their mark, so that they can be cut to begin at it."""
+    cut = late & (ends > compared_mark) & (ends > times + 1)  # a point is dropped, never cut
     return cut if end_edges is None else cut & ~end_edges
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from manager.accounts import Accounts
-from manager.keyed.fired_windows import LastFired, PaneDecisions, PaneStates, ReleasedEnds
+from manager.keyed.fired_windows import FiredAtLimit, LastFired, PaneDecisions, PaneStates
 from manager.keyed.key_states import KnownKeys
 from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
 from policies.assigners import GridWindows, WindowAssigner, WindowMembers
-from policies.assigners.aligned import MOST, expand_counts, limit_at
+from policies.assigners.aligned import MAX_MEMBERS_PER_PIECE, expand_counts, limit_at
 from policies.watermarks import NONE
 from windowing.columns import take_rows
 from windowing.settings.panes import Pane, PaneMode
@@ -131,8 +131,8 @@ class GatheredEvents:
         if self._payload is None:
             places = self._events.places(self._members)
             payload = self._events.payload
-            run = len(places) and bool((np.diff(places) == 1).all())
-            self._payload = payload.slice(int(places[0]), len(places)) if run else take_rows(payload, places)
+            consecutive = len(places) and bool((np.diff(places) == 1).all())
+            self._payload = payload.slice(int(places[0]), len(places)) if consecutive else take_rows(payload, places)
         return self._payload
 
 
@@ -216,11 +216,11 @@ class EmptyWindows:
             keys, begins, stops, firsts = keys[within], begins[within], stops[within], firsts[within]
             start = int(firsts.min())
             ends = self._grid.ends_between(start - 1, min(int(stops.max()), start + self._until))
-            ends = ends[: max(1, MOST // len(keys))]
+            ends = ends[: max(1, MAX_MEMBERS_PER_PIECE // len(keys))]
             lows = np.searchsorted(ends, begins, side="right")
-            gap, further = expand_counts(np.searchsorted(ends, stops, side="right") - lows)
+            gap, nth_in_gap = expand_counts(np.searchsorted(ends, stops, side="right") - lows)
             upto = int(np.searchsorted(piece.ends, ends[-1], side="right"))
-            yield self._merged(piece, places, (done, upto), ends[lows[gap] + further], keys[gap])
+            yield self._merged(piece, places, (done, upto), ends[lows[gap] + nth_in_gap], keys[gap])
             done, begins = upto, np.maximum(begins, ends[-1])
         if done < len(piece):
             none = np.zeros(0, np.int64)
@@ -247,12 +247,12 @@ class EmptyWindows:
         self,
         piece: WindowMembers,
         places: NDArray[np.int64],
-        run: tuple[int, int],
+        piece_range: tuple[int, int],
         empty_ends: NDArray[np.int64],
         empty_places: NDArray[np.int64],
     ) -> KeyedWindows:
         """Merge a range of the windows of a piece with empty windows."""
-        low, high = run
+        low, high = piece_range
         ends = np.concatenate([piece.ends[low:high], empty_ends])
         keys = np.concatenate([places[low:high], empty_places])
         order = np.lexsort((keys, ends))
@@ -298,20 +298,20 @@ class AssignedWindows:
         *,
         keys: Sequence[Sequence[str]] = (),
         task: int = 0,
-        released: ReleasedEnds | None = None,
+        released: FiredAtLimit | None = None,
         last: tuple[LastFired, NDArray[np.int64]] | None = None,
         sums: RunSums | None = None,
-        watched: bool = False,
+        traced: bool = False,
     ) -> None:
         """``streams``: the names of the input streams. ``keys``: the key columns of each; empty without a key.
         ``task``: the index of the task among the bolt's tasks. ``sums``: set if rows are partial aggregates, not
-        events. ``watched``: True if TupleWindows are needed for windows of partial aggregates too.
+        events. ``traced``: True if TupleWindows are needed for windows of partial aggregates too.
 
         ``released``: the windows that fired at the last limit, which are updated. ``last``: as for ``TupleWindows``.
         """
-        self.released = ReleasedEnds.of(None) if released is None else released
+        self.released = FiredAtLimit.of(None) if released is None else released
         self.assigners = tuple(assigners)
-        self._sums, self._watched = sums, watched
+        self._sums, self._traced = sums, traced
         needs_sides = any(assigner.needs_sides for assigner in self.assigners)
         self._events = SortedEvents(events, streams, keys, needs_sides=needs_sides)
         self._tuple_windows = TupleWindows(
@@ -355,7 +355,7 @@ class AssignedWindows:
         the TupleWindows of these windows, if they are needed."""
         alone = sums.assigner.windows_per_event == 1
         fresh = ~self._events.accounted[piece.members] if alone else self._events.unaccounted(piece.members)
-        if made is None and self._watched:
+        if made is None and self._traced:
             made = self._tuple_windows.of(piece, kind)
         windows = None if made is None else list(made)  # making a TupleWindow counts its events
         if windows is None:
@@ -418,13 +418,13 @@ class AssignedWindows:
         stand_for = events.sizes(piece.members)
         counts, sizes = (np.add.reduceat(each, piece.offsets[:-1]) for each in (fresh * stand_for, stand_for))
         came = events.live.closed_until
-        opened_at = grown = None
+        closed_at_opening = grown = None
         if came is not None:
-            opened_at = np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
+            closed_at_opening = np.minimum.reduceat(came[piece.members], piece.offsets[:-1])
             if merging:
                 grew_at = np.minimum.reduceat(np.where(fresh, came[piece.members], FOREVER), piece.offsets[:-1])
                 grown = ~decisions.passed_before(piece.ends, grew_at)
-        fires, panes = decisions.decide(windows, counts, sizes, opened_at, grown)
+        fires, panes = decisions.decide(windows, counts, sizes, closed_at_opening, grown)
         firing = _select_windows(piece, fires, fresh if decisions.panes.mode is PaneMode.DISCARDING else None)
         fired = zip(keys[fires].tolist(), firing.starts.tolist(), firing.ends.tolist(), strict=True)
         idents = [(kind, *window) for window in fired]

@@ -172,15 +172,15 @@ class PaneDecisions:
         windows: OpenPanes,
         fresh: NDArray[np.int64],
         sizes: NDArray[np.int64],
-        opened_at: NDArray[np.int64] | None = None,
+        closed_at_opening: NDArray[np.int64] | None = None,
         grown: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.bool_], list[Pane]]:
         """Returns a mask of the windows that fire, and the pane of each firing; updates the states.
 
-        ``fresh``: the number of new events of each window; ``sizes``: the number of all its events. ``opened_at``: the
-        time up to which windows had closed when the first event of each window came, in microseconds; None if no
-        watermark closes windows. ``grown``: a mask of the windows whose first new event came before the watermark had
-        passed their end; None if windows do not grow.
+        ``fresh``: the number of new events of each window; ``sizes``: the number of all its events.
+        ``closed_at_opening``: for each window, the time up to which windows were closed when its first event came, in
+        microseconds; None if no watermark closes windows. ``grown``: a mask of the windows whose first new event came
+        before the watermark had passed their end; None if windows do not grow.
         """
         moment, panes, states = self.moment, self.panes, windows.states
         states.mark[states.mark == NONE] = moment.watermark  # counted from the first watermark
@@ -194,7 +194,7 @@ class PaneDecisions:
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._fired_by_trigger(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
-        in_time = on_time if opened_at is None else on_time & ~self.passed_before(states.end, opened_at)
+        in_time = on_time if closed_at_opening is None else on_time & ~self.passed_before(states.end, closed_at_opening)
         timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
         fired = [
             Pane(index, TIMINGS[timing], last or panes.closes)
@@ -257,12 +257,12 @@ class PaneDecisions:
         fired: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
         return fired
 
-    def passed_before(self, ends: NDArray[np.int64], came_at: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns a mask of the ends that the watermark had passed when an event came; ``came_at``: for each end, the
-        time up to which windows had closed when the event came."""
+    def passed_before(self, ends: NDArray[np.int64], closed_when_it_came: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns a mask of the ends that the watermark had passed when an event came; ``closed_when_it_came``: for
+        each end, the time up to which windows were closed when the event came."""
         if self.moment.lateness is None:
             return np.zeros(len(ends), np.bool_)
-        passed: NDArray[np.bool_] = (came_at > NONE) & (came_at >= ends - self.moment.lateness)
+        passed: NDArray[np.bool_] = (closed_when_it_came > NONE) & (closed_when_it_came >= ends - self.moment.lateness)
         return passed
 
     def states(self) -> PaneStates:
@@ -283,10 +283,10 @@ def _match_equal(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
     """Returns, for each window of an earlier evaluation, the index of the same open window; -1 if it is not open."""
     count = len(windows)
     keys, starts, ends, is_before = _concatenated(windows, before)
-    along = np.lexsort((is_before, ends, starts, keys))  # an earlier window is directly behind the same open window
+    order = np.lexsort((is_before, ends, starts, keys))  # an earlier window is directly behind the same open window
     owners = np.full(len(before), -1, np.int64)
-    places = np.flatnonzero(along >= count)
-    candidates, earlier = along[places - 1], along[places] - count
+    places = np.flatnonzero(order >= count)
+    candidates, earlier = order[places - 1], order[places] - count
     same = (places > 0) & (candidates < count)
     owner, earlier = candidates[same], earlier[same]
     same = (windows.key[owner] == before.key[earlier]) & (windows.start[owner] == before.start[earlier])
@@ -299,32 +299,32 @@ def _match_covered(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.
     """Returns, for each window of an earlier evaluation, the index of the open window that covers it, or -1; and a mask
     of the open windows that overlap an earlier fired window without covering it. Open windows of a key do not
     overlap."""
-    along = np.lexsort((windows.start, windows.key))
+    order = np.lexsort((windows.start, windows.key))
     keys, starts, ends, is_before = _concatenated(windows, before)
     # The open windows that overlap an earlier window: from the first that ends after its start, to the last that
     # starts before its end. At equal times the open window comes first among ends, and last among starts.
     is_open = is_before == 0
     low = _count_open_before(np.lexsort((is_before, np.where(is_open, ends, starts), keys)), len(windows))
     high = _count_open_before(np.lexsort((-is_before, np.where(is_open, starts, ends), keys)), len(windows))
-    owner = along[np.minimum(low, len(along) - 1)]
+    owner = order[np.minimum(low, len(order) - 1)]
     covers = (high == low + 1) & (windows.start[owner] <= before.start) & (before.end <= windows.end[owner])
     parted = np.flatnonzero(~covers & (before.index > 0))
-    steps = np.zeros(len(along) + 1, np.int64)
+    steps = np.zeros(len(order) + 1, np.int64)
     np.add.at(steps, low[parted], 1)
     np.add.at(steps, high[parted], -1)
-    split = np.zeros(len(along), np.bool_)
-    split[along] = np.cumsum(steps[:-1]) > 0
+    split = np.zeros(len(order), np.bool_)
+    split[order] = np.cumsum(steps[:-1]) > 0
     return np.where(covers, owner, -1), split
 
 
-def _count_open_before(along: NDArray[np.intp], count: int) -> NDArray[np.int64]:
-    """Returns, for each earlier window, the number of open windows before it in the order ``along``.
+def _count_open_before(order: NDArray[np.intp], count: int) -> NDArray[np.int64]:
+    """Returns, for each earlier window, the number of open windows that ``order`` lists before it.
 
-    The indices in ``along`` are of open windows if less than ``count``, else of earlier windows.
+    ``order``: indices of open windows, which are less than ``count``, and of earlier windows.
     """
-    counts = np.empty(len(along) - count, np.int64)
-    places = np.flatnonzero(along >= count)
-    counts[along[places] - count] = np.cumsum(along < count)[places]
+    counts = np.empty(len(order) - count, np.int64)
+    places = np.flatnonzero(order >= count)
+    counts[order[places] - count] = np.cumsum(order < count)[places]
     return counts
 
 
@@ -411,7 +411,7 @@ class LastFired:
         return self._events.payload.combine_chunks()
 
 
-# Windows that have fired exactly at the limit.
+# Windows that have fired exactly at the limit of an evaluation, the last end that it evaluates.
 #
 # A lifetime that begins, or is cut, exactly at a limit ends a window there when the limit has been reached (SI-4,
 # SI-29). So windows that end at the last limit are evaluated again, without those that have fired.
@@ -421,19 +421,19 @@ _RELEASED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int
 
 
 @dataclass
-class ReleasedEnds:
-    """The windows that fired at the last limit: for each the kind, the code of its key, and its end in microseconds; at
-    most one per kind and key."""
+class FiredAtLimit:
+    """The windows that ended exactly at the limit of the last evaluation, and fired then: for each the kind, the code
+    of its key, and its end in microseconds; at most one per kind and key."""
 
     rows: NDArray[np.void]
 
     @staticmethod
-    def of(table: pa.Table | None) -> ReleasedEnds:
+    def of(table: pa.Table | None) -> FiredAtLimit:
         """Returns the stored windows; empty for None."""
         if table is None:
-            return ReleasedEnds(np.zeros(0, _RELEASED_TYPE))
+            return FiredAtLimit(np.zeros(0, _RELEASED_TYPE))
         kinds, keys, ends = (table.column(name).to_numpy() for name in _RELEASED_TYPE.names or ())
-        return ReleasedEnds(_released_rows(kinds, keys, ends))
+        return FiredAtLimit(_released_rows(kinds, keys, ends))
 
     def table(self) -> pa.Table:
         """Returns the windows as a table, to be stored."""

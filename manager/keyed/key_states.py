@@ -39,7 +39,7 @@ class KeyRecord:
     """Number of successive daily firings without events."""
     day: DayTime | None = None
     """The time of day that the rule of a DailyByRule last returned."""
-    cache: str = ""
+    state_text: str = ""
     """The cache of a rule, while the window is open, or the record of a unit with custom policies, as JSON; "" if there
     is none."""
 
@@ -188,7 +188,7 @@ class KeyStates:
             _EMPTY: pa.array([record.empty for record in records], pa.int64()),
             _MICROS: pa.array([None if day is None else day.micros for day in days], pa.int64()),
             _ZONE: pa.array([None if day is None else day.zone for day in days], pa.string()),
-            CACHE_COLUMN: pa.array([record.cache for record in records], pa.string()),
+            CACHE_COLUMN: pa.array([record.state_text for record in records], pa.string()),
         }
         return pa.table(columns)
 
@@ -198,7 +198,7 @@ class KeyStates:
 
 
 def _cache_of(change: tuple[KeyRecord, int] | None) -> str:
-    return "" if change is None else change[0].cache
+    return "" if change is None else change[0].state_text
 
 
 # Watermarks per key (AZ-15).

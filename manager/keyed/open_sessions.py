@@ -32,14 +32,15 @@ def late_for_sessions(
     gaps: NDArray[np.int64],
     live_events: Callable[[], RetainedEvents | None],
     kind: SessionWindows,
-    reference: NDArray[np.int64],
+    watermark_less_lateness: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Returns a mask of the late events, and the indices of the events before which windows must be evaluated. Events
     are in order of arrival.
 
     Sessions that end up to ``closed_until`` have closed when an event comes. An event is late if no open session takes
-    it, and its time is before ``reference`` or the session that it would open ends up to ``closed_until``. If sessions
-    have a maximum duration, an event is also late if the clock has closed the session that would hold it.
+    it, and its time is before ``watermark_less_lateness`` or the session that it would open ends up to
+    ``closed_until``. If sessions have a maximum duration, an event is also late if the clock has closed the session
+    that would hold it.
 
     A session that has closed must fire before an event next to it is admitted, which would otherwise be merged into it:
     windows must be evaluated before such an event.
@@ -60,7 +61,7 @@ def late_for_sessions(
         key_sessions, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
         key_sessions.close(int(closed_until[row]))
         low, first, high = key_sessions.overlapping(time, end)
-        if key_sessions.is_late(time, end, first, high, int(reference[row])):
+        if key_sessions.is_late(time, end, first, high, int(watermark_less_lateness[row])):
             late[row] = True
             continue
         if first > low:
@@ -92,10 +93,10 @@ class _Sessions:
             first += 1
         return low, first, high
 
-    def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
+    def is_late(self, time: int, end: int, first: int, high: int, watermark_less_lateness: int) -> bool:
         """True if an event is late; it meets the open sessions from ``first`` to ``high``, exclusive. ``end``: the end
         of the session that it would open."""
-        return first == high and (time < reference or end <= self.limit)
+        return first == high and (time < watermark_less_lateness or end <= self.limit)
 
     def remove_before(self, stop: int) -> None:
         """Remove the sessions before an index."""
@@ -139,12 +140,12 @@ class _CheckedSessions(_Sessions):
             else:
                 place += 1
 
-    def is_late(self, time: int, end: int, first: int, high: int, reference: int) -> bool:
+    def is_late(self, time: int, end: int, first: int, high: int, watermark_less_lateness: int) -> bool:
         if time > self.limit:
             return False
         if time <= self._cut and self._may_continue:
             return True
-        if super().is_late(time, end, first, high, reference):
+        if super().is_late(time, end, first, high, watermark_less_lateness):
             return True
         return self._end_with(time, *self._merged(time, end, first, high)) <= self.limit
 
@@ -197,8 +198,12 @@ def _sessions_of(
         return sessions
     held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
     wanted = np.isin(held_keys, keys)
-    reaches = held.times + gaps_of_events(held.gaps, default_gap, len(held)) if held.reaches is None else held.reaches
-    rows = (column[wanted].tolist() for column in (held_keys, held.times, reaches))
+    covered_until = (
+        held.times + gaps_of_events(held.gaps, default_gap, len(held))
+        if held.covered_until is None
+        else held.covered_until
+    )
+    rows = (column[wanted].tolist() for column in (held_keys, held.times, covered_until))
     for key, time, reach in zip(*rows, strict=True):
         sessions[key].add(time, reach)
     return sessions

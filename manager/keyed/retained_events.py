@@ -32,7 +32,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-COLUMNS = ("streams", "keys", "ends", "closed_until", "gaps", "edges", "evaluation", "numbers", "reaches", "weights")
+COLUMNS = (
+    "streams",
+    "keys",
+    "ends",
+    "closed_until",
+    "gaps",
+    "edges",
+    "evaluation",
+    "numbers",
+    "covered_until",
+    "weights",
+)
 """The optional columns of retained events, besides those of the user."""
 
 FLAGS = ("accounted", "last", "finished")
@@ -71,7 +82,7 @@ class RetainedEvents:
     numbers: NDArray[np.int64] | None = None
     """The number of each event in its task or key, for custom policies; -1 before it has a number. It is stored with
     the flags, because an event gets its number after it has been written."""
-    reaches: NDArray[np.int64] | None = None
+    covered_until: NDArray[np.int64] | None = None
     """For rows that stand for several events: for sessions, the end of the time that these cover; for windows of a
     count, the time of the last event."""
     weights: NDArray[np.int64] | None = None
@@ -198,7 +209,7 @@ STORED_AS = {
     "gaps": GAP_COLUMN,
     "edges": EDGE_COLUMN,
     "evaluation": "_evaluation",
-    "reaches": "_reach",
+    "covered_until": "_reach",
 }
 """The name in segments of each column of retained events."""
 
@@ -303,11 +314,13 @@ class SortedEvents:
         sides = None
         if needs_sides:
             codes, sides = self._separate_null_keys(codes), self.stream_codes(np.arange(len(events)))
-        columns = (events.times, events.ends, events.closed_until, events.gaps, events.reaches)
-        times, ends, closed_until, gaps, reaches = map(self._sorted, columns)
+        columns = (events.times, events.ends, events.closed_until, events.gaps, events.covered_until)
+        times, ends, closed_until, gaps, covered_until = map(self._sorted, columns)
         accounted = self._sorted(events.accounted)
         weights = None if events.weights is None else self._sorted(events.weights.sum(axis=1))
-        self.live = LiveEvents(times, codes, ends, closed_until, gaps, sides, accounted, self._order, reaches, weights)
+        self.live = LiveEvents(
+            times, codes, ends, closed_until, gaps, sides, accounted, self._order, covered_until, weights
+        )
         """The events in the form that assigners take, as they are before this evaluation."""
         self.accounted = (
             np.zeros(len(events), np.bool_) if events.accounted is None else self._sorted(events.accounted).copy()

@@ -130,7 +130,7 @@ class RunSums(PartialSums):
         weights = None if rows.weights is None else rows.weights.sum(axis=1)
         return self.assigner.runs(
             LiveEvents(
-                rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, reaches=rows.reaches,
+                rows.times, keys, closed_until=rows.closed_until, gaps=rows.gaps, covered_until=rows.covered_until,
                 accounted=rows.accounted,
                 weights=weights,
             )
@@ -142,7 +142,7 @@ class RunSums(PartialSums):
         assert codes is not None
         none, first = events.payload.select([]), len(before)
         single = np.eye(1, self.streams, dtype=np.int64).repeat(len(events), axis=0)
-        news = RetainedEvents(times=events.times, payload=none, reaches=events.times, weights=single)
+        news = RetainedEvents(times=events.times, payload=none, covered_until=events.times, weights=single)
         olds = replace(before, payload=none)
         numbers = self._runs_of(RetainedEvents.concat([olds, news]), np.concatenate([before.keys, codes])).numbers[
             first:
@@ -186,7 +186,7 @@ class RunSums(PartialSums):
             payload=pa.table(columns),
             keys=None if source.keys is None else source.keys[firsts],
             closed_until=closed_until,
-            reaches=None if runs.reaches is None else runs.reaches[run],
+            covered_until=None if runs.covered_until is None else runs.covered_until[run],
             weights=weights,
             accounted=None if source.weights is None or source.accounted is None else source.accounted[firsts],
         )

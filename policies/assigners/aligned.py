@@ -54,7 +54,7 @@ class LiveEvents:
     arrivals: NDArray[np.int64] | None = None
     """The index of each event by arrival; the order among events of earlier batches, which come first, is not known.
     None: events are in order of arrival."""
-    reaches: NDArray[np.int64] | None = None
+    covered_until: NDArray[np.int64] | None = None
     """If rows stand for runs of events: for sessions, the end of the time that each run covers, in microseconds; for
     windows of a count, the time of its last event. None: each row is an event."""
     weights: NDArray[np.int64] | None = None
@@ -68,7 +68,7 @@ class LiveEvents:
             "ends",
             "closed_until",
             "gaps",
-            "reaches",
+            "covered_until",
             "sides",
             "accounted",
             "arrivals",
@@ -114,8 +114,8 @@ class EventRuns:
     """The number of each event's run, from 0."""
     starts: NDArray[np.int64]
     """The time of the first event of each run, in microseconds."""
-    reaches: NDArray[np.int64] | None
-    """``LiveEvents.reaches`` of each run; None if windows do not depend on it."""
+    covered_until: NDArray[np.int64] | None
+    """``LiveEvents.covered_until`` of each run; None if windows do not depend on it."""
 
 
 class WindowAssigner(ABC):
@@ -289,7 +289,7 @@ if TYPE_CHECKING:
     Edges = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
     """A function from grid points to the starts and ends of the windows at these points."""
 
-MOST = 1 << 22
+MAX_MEMBERS_PER_PIECE = 1 << 22
 """Approximate maximum number of members in a piece, so that windows with much overlap need little memory."""
 
 _FAR = 1 << 62
@@ -466,7 +466,7 @@ def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.i
     begin = 0
     while begin < len(sizes):
         members_before = int(totals[begin - 1]) if begin else 0
-        stop = max(int(np.searchsorted(totals, members_before + MOST, side="right")), begin + 1)
+        stop = max(int(np.searchsorted(totals, members_before + MAX_MEMBERS_PER_PIECE, side="right")), begin + 1)
         yield begin, stop, np.concatenate([[0], totals[begin:stop] - members_before])
         begin = stop
 
@@ -494,21 +494,25 @@ def _ranges_of_pieces(first: NDArray[np.int64], last: NDArray[np.int64], step: i
     """Divide grid points into ranges (first, last, inclusive) whose windows have no more members than a piece may
     hold."""
     low, high = int(first.min()), int(last.max())
-    if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MOST:
+    if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MAX_MEMBERS_PER_PIECE:
         yield low, high
         return
     places = np.concatenate([first, last + step])
     order = stable_order(places)
     places = places[order]
-    crowd = np.cumsum(np.where(order < len(first), 1, -1))[:-1]
-    before = np.concatenate([[0.0], np.cumsum(crowd * (np.diff(places) / step))])
+    open_ranges = np.cumsum(np.where(order < len(first), 1, -1))[:-1]
+    before = np.concatenate([[0.0], np.cumsum(open_ranges * (np.diff(places) / step))])
     while low <= high:
         index = int(np.searchsorted(places, low, side="right")) - 1
-        target = float(before[index]) + int(crowd[index]) * ((low - int(places[index])) // step) + MOST
+        target = (
+            float(before[index])
+            + int(open_ranges[index]) * ((low - int(places[index])) // step)
+            + MAX_MEMBERS_PER_PIECE
+        )
         until = int(np.searchsorted(before, target, side="right")) - 1
         stop = high + step
-        if until < len(crowd):
-            stop = int(places[until]) + int((target - before[until]) // crowd[until]) * step
+        if until < len(open_ranges):
+            stop = int(places[until]) + int((target - before[until]) // open_ranges[until]) * step
         stop = max(stop, low + step)
         yield low, stop - step
         low = stop
@@ -612,7 +616,7 @@ class CalendarWindows(GridWindows):
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
-        first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live, upto))
+        first, last = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live, upto))
         # Only the part of a long lifetime that is due. A grid point is the index of a window's end among the edges.
         begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
         edges = self._edges(begin, finish)
@@ -624,7 +628,7 @@ class CalendarWindows(GridWindows):
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         if not len(live):
             return np.empty(0, dtype=bool)
-        first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
+        first, last = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live))
         edges = self._edges(last, last)
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
         return (edges[_edge_before(edges, last) + self.last] <= closed_until) | (last < first)
@@ -633,7 +637,7 @@ class CalendarWindows(GridWindows):
         if not len(live):
             return None
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
-        first, last = self._microsecond_starts(live.starts), self._microsecond_starts(last_instants(live))
+        first, last = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live))
         begin = np.clip(low, first, last)
         edges = self._edges(begin, begin)
         places = _edge_before(edges, begin)
@@ -644,7 +648,7 @@ class CalendarWindows(GridWindows):
     def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not len(live):
             return live.starts, live.starts
-        inside = self._microsecond_starts(live.starts)
+        inside = self._as_start_bound(live.starts)
         edges = self._edges(inside, inside)
         places = _edge_before(edges, inside)
         first, last = places + 1, places + self.last
@@ -681,7 +685,7 @@ class CalendarWindows(GridWindows):
     @property
     def last_end(self) -> LastEnd:
         def last_ends(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
-            last = self._microsecond_starts(last_instants(LiveEvents(starts, ends=ends)))
+            last = self._as_start_bound(last_instants(LiveEvents(starts, ends=ends)))
             if not len(last):
                 return last
             edges = self._edges(last, last)
@@ -689,7 +693,7 @@ class CalendarWindows(GridWindows):
 
         return last_ends
 
-    def _microsecond_starts(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _as_start_bound(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the start, by the bounds, of the microsecond that ends or starts at each time."""
         return self.bounds.first_end(times, 1, 0) - 1
 

@@ -117,23 +117,23 @@ class SessionWindows(WindowAssigner):
         return self._sessions(live)[0].due(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
-        sessions, forced = self._sessions(live)
+        sessions, is_cut = self._sessions(live)
         ended = sessions.ends <= limit_at(upto, sessions.lows)
-        if forced.any() and self.max_duration is not None:
+        if is_cut.any() and self.max_duration is not None:
             limit = limit_at(upto, sessions.lows)
-            ended = self._no_longer_needed(live.starts, sessions, forced, self.max_duration.micros, limit)
+            ended = self._no_longer_needed(live.starts, sessions, is_cut, self.max_duration.micros, limit)
         return np.repeat(ended, sessions.highs - sessions.lows)
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         return self._sessions(live)[0].next_end(after)
 
     def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
-        sessions, forced = self._sessions(live)
-        if not forced.any():
+        sessions, is_cut = self._sessions(live)
+        if not is_cut.any():
             return sessions.next_end(after)
         limit = limit_at(after, sessions.lows)
         # Within the gap after a session that the clock closed, another session may begin at the check point.
-        gap_ends = sessions.ends + forced * self.gap.micros
+        gap_ends = sessions.ends + is_cut * self.gap.micros
         moments = np.concatenate([sessions.ends[sessions.ends > limit], gap_ends[gap_ends > limit]])
         return int(moments.min()) if len(moments) else None
 
@@ -165,14 +165,14 @@ class SessionWindows(WindowAssigner):
         """Returns runs of live events that are in one session whatever other events come. Events may be in any order.
 
         The clock divides sessions at multiples of the maximum duration, so a run does not continue after such a moment.
-        A row for each run, with its start, and the end of the time that its events cover as ``LiveEvents.reaches``,
-        forms the same sessions as the events.
+        A row for each run, with its start, and the end of the time that its events cover as
+        ``LiveEvents.covered_until``, forms the same sessions as the events.
         """
         order = stable_order(live.starts) if live.keys is None else order_within(live.keys, live.starts)
-        columns = (live.starts, live.keys, live.gaps, live.reaches)
-        times, keys, gaps, reaches = (None if column is None else column[order] for column in columns)
+        columns = (live.starts, live.keys, live.gaps, live.covered_until)
+        times, keys, gaps, covered_until = (None if column is None else column[order] for column in columns)
         assert times is not None
-        live = LiveEvents(times, keys, gaps=gaps, reaches=reaches)
+        live = LiveEvents(times, keys, gaps=gaps, covered_until=covered_until)
         begins, covered = self._uncut_sessions(live)
         if self.max_duration is not None and len(live):
             periods = -(-live.starts // self.max_duration.micros)
@@ -185,8 +185,8 @@ class SessionWindows(WindowAssigner):
     def _uncut_sessions(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Returns a mask of the events that begin a session, and the end of the session up to each event. Sessions that
         the clock closes are not taken into account."""
-        if live.reaches is not None:
-            covered = _running_maximum(live, live.reaches)
+        if live.covered_until is not None:
+            covered = _running_maximum(live, live.covered_until)
         elif live.gaps is not None:
             covered = _running_maximum(live, live.starts + np.maximum(live.gaps, 1))
         else:
@@ -208,11 +208,11 @@ class SessionWindows(WindowAssigner):
             if session >= reached:
                 reached = self._cut(times, heads, natural, session, cut)
                 kept[session:reached] = False
-        forced = np.zeros(len(natural.lows), dtype=bool)
+        is_cut = np.zeros(len(natural.lows), dtype=bool)
         if not cut:
-            return natural, forced
+            return natural, is_cut
         table = np.array(cut, dtype=np.int64)
-        columns = np.column_stack([natural.starts, natural.ends, natural.lows, natural.highs, forced])
+        columns = np.column_stack([natural.starts, natural.ends, natural.lows, natural.highs, is_cut])
         columns = np.concatenate([columns[kept], table])
         columns = columns[np.argsort(columns[:, 2])]
         starts, ends, lows, highs, closed = (np.ascontiguousarray(column) for column in columns.T)
@@ -264,7 +264,7 @@ class SessionWindows(WindowAssigner):
         return distance <= self.gap.micros if self.touching else distance < self.gap.micros
 
     def _no_longer_needed(
-        self, times: NDArray[np.int64], sessions: RunWindows, forced: NDArray[np.bool_], longest: int, upto: Limit
+        self, times: NDArray[np.int64], sessions: RunWindows, is_cut: NDArray[np.bool_], longest: int, upto: Limit
     ) -> NDArray[np.bool_]:
         """Returns a mask of the sessions whose events are no longer needed, if the clock has closed sessions.
 
@@ -277,8 +277,8 @@ class SessionWindows(WindowAssigner):
         ended = sessions.ends <= upto
         opens = np.flatnonzero(sessions.starts == firsts)
         closes = np.append(opens[1:], count) - 1
-        gap_is_over = np.where(forced, sessions.ends + self.gap.micros, sessions.ends) <= upto
-        ends_by_itself = forced & ended & (_cut_times(firsts, firsts, longest) == sessions.ends)
+        gap_is_over = np.where(is_cut, sessions.ends + self.gap.micros, sessions.ends) <= upto
+        ends_by_itself = is_cut & ended & (_cut_times(firsts, firsts, longest) == sessions.ends)
         needed = np.maximum.accumulate(np.where(ends_by_itself, np.arange(count), -1))[closes]
         needed = np.where((ended & gap_is_over)[closes], count, needed)
         return np.arange(count) < np.repeat(needed, closes - opens + 1)
@@ -444,13 +444,13 @@ class CountedWindows(WindowAssigner):
         been in a window is a run.
 
         ``live`` is in order of arrival. It has all events of a key since its last window, or fewer if no window ended
-        among them. A row for each run, with the time of its last event as ``LiveEvents.reaches``, forms the same
+        among them. A row for each run, with the time of its last event as ``LiveEvents.covered_until``, forms the same
         windows as the events.
         """
         count = len(live)
         order = stable_order(live.starts) if live.keys is None else order_within(live.keys, live.starts)
-        columns = (live.starts, live.keys, live.weights, live.reaches)
-        starts, keys, weights, reaches = (None if column is None else column[order] for column in columns)
+        columns = (live.starts, live.keys, live.weights, live.covered_until)
+        starts, keys, weights, covered_until = (None if column is None else column[order] for column in columns)
         assert starts is not None
         accounted = None if live.accounted is None else live.accounted[order]
         ordered = LiveEvents(starts, keys, accounted=accounted, weights=weights)
@@ -469,7 +469,7 @@ class CountedWindows(WindowAssigner):
         places[by_arrival] = np.arange(len(lows))
         numbers = np.empty(count, np.int64)
         numbers[order] = np.repeat(places, highs - lows)
-        ends = starts if reaches is None else reaches
+        ends = starts if covered_until is None else covered_until
         return EventRuns(numbers, starts[lows][by_arrival], ends[highs - 1][by_arrival])
 
     def _windows(self, live: LiveEvents, upto: Limit) -> RunWindows:
@@ -477,7 +477,7 @@ class CountedWindows(WindowAssigner):
         lasts, so_far = self._lasts(live, upto), _so_far(live)
         firsts = np.flatnonzero(first_of_keys(live))[self._key_ordinals(live)[lasts]]
         lows = np.maximum(firsts, np.searchsorted(so_far, so_far[lasts] - self.length.value, side="right"))
-        ends = live.starts if live.reaches is None else live.reaches
+        ends = live.starts if live.covered_until is None else live.covered_until
         return RunWindows(live.starts[lows], ends[lasts], lows, lasts + 1)
 
     def _lasts(self, live: LiveEvents, upto: Limit) -> NDArray[np.int64]:

@@ -187,7 +187,7 @@ class _Run:
         self.manager = WindowManager(*self.policies, self.streams, state=state)
         self.manager.accounts.merge(old.accounts.to_json())
         self.manager.restore([*settled, *old.queue.waiting_events])
-        self.manager.resume()
+        self.manager.resettle()
         self.generator = WaterMarkEventGenerator(self.streams, self.lag, state=marks)
 
     def show(self, windows: Iterable[TupleWindow]) -> None:

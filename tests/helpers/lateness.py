@@ -31,7 +31,7 @@ class Lateness:
         count = len(timestamps)
         marks = np.broadcast_to(np.int64(NONE if watermark is None else watermark), count)
         _, codes, _ = self._admission.decide(timestamps, None, np.zeros(count, np.int8), marks, marks)
-        late: NDArray[np.bool_] = codes == Decision.LATE_BY_WATERMARK
+        late: NDArray[np.bool_] = codes == Decision.LATE_AT_ADMISSION
         return late
 
     @property

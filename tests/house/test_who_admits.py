@@ -36,7 +36,7 @@ def _alone() -> dict[str, list[WindowedNode]]:
     for names, before, after in walked(walk.Told, KINDS):
         was, now = before.windowed["bolt"], after.windowed["bolt"]
         changed = _changed(was.bolt.settings, now.bolt.settings)
-        if len(changed) == 1 and changed[0] in names and not was.admitted_by_tasks and not now.holds_events:
+        if len(changed) == 1 and changed[0] in names and not was.admitted_by_tasks and not now.without_queue:
             found[changed[0]].append(now)
     return found
 

@@ -481,12 +481,12 @@ def test_windows_that_overlap_ten_thousandfold_come_in_pieces() -> None:
     events = live(sorted(np.random.default_rng(1).integers(0, SECOND, 1_000).tolist()))
     sizes = [len(piece.members) for piece in kind.assign(events, BEFORE, FOREVER)]
     assert sum(sizes) == 10_000_000
-    assert max(sizes) <= aligned.MOST
+    assert max(sizes) <= aligned.MAX_MEMBERS_PER_PIECE
     assert len(sizes) < 4
 
 
 def test_pieces_are_as_large_as_they_may_be_and_a_larger_window_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aligned, "MOST", 5)
+    monkeypatch.setattr(aligned, "MAX_MEMBERS_PER_PIECE", 5)
     pieces = [(begin, stop, offsets.tolist()) for begin, stop, offsets in aligned.in_pieces(np.array([2, 3, 9, 1, 1]))]
     assert pieces == [(0, 2, [0, 2, 5]), (2, 3, [0, 9]), (3, 5, [0, 1, 2])]
 
@@ -549,7 +549,7 @@ def test_without_events_there_is_nothing() -> None:
 
 @contextmanager
 def pieces_of(size: int) -> Iterator[None]:
-    with mock.patch.object(aligned, "MOST", size):
+    with mock.patch.object(aligned, "MAX_MEMBERS_PER_PIECE", size):
         yield
 
 
@@ -585,7 +585,7 @@ def named(
         assert piece.offsets[0] == 0
         assert piece.offsets[-1] == len(piece.members)
         if len(set(piece.ends.tolist())) > 1:
-            assert len(piece.members) <= aligned.MOST
+            assert len(piece.members) <= aligned.MAX_MEMBERS_PER_PIECE
         for number in range(len(piece)):
             members = piece.members[piece.offsets[number] : piece.offsets[number + 1]].tolist()
             assert members == sorted(set(members))

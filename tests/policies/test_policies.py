@@ -103,16 +103,16 @@ def test_columns_and_single_events_agree_on_what_a_window_holds() -> None:
     chance = np.random.default_rng(3)
     for _ in range(50):
         times = np.sort(chance.integers(0, 60, 20))
-        references = np.sort(chance.integers(0, 70, 5))
+        ends = np.sort(chance.integers(0, 70, 5))
         for policy in (
             CountEvictionPolicy(Count(4)),
             *(TimeEvictionPolicy(micros(7), bounds) for bounds in Bounds),
             *(WatermarkTimeEvictionPolicy(micros(7), bounds, micros(3)) for bounds in Bounds),
         ):
             bounds = getattr(policy, "bounds", Bounds.END)
-            stops = bounds.up_to(times, references)
-            starts = policy.starts(times, references, stops)
-            for reference, start, stop in zip(references.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            stops = bounds.count_before_end(times, ends)
+            starts = policy.starts(times, ends, stops)
+            for reference, start, stop in zip(ends.tolist(), starts.tolist(), stops.tolist(), strict=True):
                 context = ending(reference, stop)
                 actions = [policy.evict(at(int(each), place), context) for place, each in enumerate(times[:stop])]
                 held = [place for place, action in enumerate(actions) if action is Action.PROCESS]

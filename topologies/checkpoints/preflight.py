@@ -450,7 +450,7 @@ def find_reordering(topology: Graph) -> dict[str, Findings]:
 
 
 def _reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
-    if node.without_windows or not node.event_time or not node.bolt.settings.comes_with_events:
+    if node.without_windows or not node.event_time or not node.bolt.settings.watermark_moves_within_batch:
         return
     inputs = zip(node.inputs, node.brings_time, strict=True)
     before = [name for each, carries in inputs if not carries for name in _reordering(topology, each.stream)]

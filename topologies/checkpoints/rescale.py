@@ -126,7 +126,8 @@ class Route:
         return int(self._tasks(pa.table(arrays, names=schema.names), schema.names)[0])
 
     def key_types(self) -> pa.Schema:
-        """Returns the fields by which the first input is grouped, each with a type whose values have the same hashes.
+        """Returns the fields by which the first input is grouped, each with a type whose values have the same hashes as
+        those of the field's own type, so that a key gets the same task.
 
         Raises CheckpointError for a type that the note of the last run cannot express.
         """
@@ -351,8 +352,8 @@ class TaskMove:
     # -- events
 
     def _divided_queues(self) -> list[list[StoredQueue]]:
-        """Returns, for each new task, the parts of the queues. Their windows are runs of time, so each event stays in
-        its windows."""
+        """Returns, for each new task, the parts of the queues. Their windows are runs of time, so the windows of an
+        event do not depend on the other events of its task."""
         parts: list[list[StoredQueue]] = [[] for _ in range(self.route.parallelism)]
         for state in self.before:
             queue = StoredQueue.of(state, self.store)

@@ -365,7 +365,10 @@ def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     for begin in range(first, int(times[-1]) + rules.length + 1, _AT_MOST * rules.slide):
         stop = min(begin + _AT_MOST * rules.slide, int(times[-1]) + rules.length + 1)
         ends = np.arange(begin, stop, rules.slide)
-        held = so_far[rules.bounds.up_to(times, ends)] - so_far[rules.bounds.up_to(times, ends - rules.length)]
+        held = (
+            so_far[rules.bounds.count_before_end(times, ends)]
+            - so_far[rules.bounds.count_before_end(times, ends - rules.length)]
+        )
         ends, held = ends[held > 0], held[held > 0]
         yield _rows(task, np.zeros(len(ends), np.int32), ends - rules.length, ends, held, None)
 

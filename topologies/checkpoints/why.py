@@ -91,8 +91,8 @@ class Explanation:
     def waiting_windows(self, most: int) -> list[tuple[int, int]]:
         """Returns the ends of windows that hold events and have not fired, with their numbers of events so far. Only
         for windows that begin at regular times; at most ``most`` windows."""
-        over = None if self.rules.per_key else self.evaluated_until  # each key has a time of its own
-        return [] if self.regular is None else self._events_of(self.regular).ends(over, most)
+        evaluated = None if self.rules.per_key else self.evaluated_until  # each key has a time of its own
+        return [] if self.regular is None else self._events_of(self.regular).ends(evaluated, most)
 
     def _events_of(self, windows: AlignedWindows) -> RegularEvents:
         """Returns the stored events, of the question's key if it has one."""
@@ -169,9 +169,9 @@ class Explanation:
         if not self.rules.event_time:
             clock = self.manifest.clock
             return None if clock is None else clock - self.rules.past_end
-        watermark, forced = self.state.watermark.current, self.state.watermark.forced
+        watermark, idle_closed_until = self.state.watermark.current, self.state.watermark.forced
         reached = [] if watermark is None else [watermark - self.rules.past_end]
-        return max([*reached, *([] if forced is None else [forced])], default=None)
+        return max([*reached, *([] if idle_closed_until is None else [idle_closed_until])], default=None)
 
     @property
     def fired_until(self) -> int | None:

@@ -153,23 +153,23 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     if node.event_time and late_by_open_windows(node):
         closed_until = _closed_until(node, events)
         late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
-        codes = np.where(late, np.int8(Decision.LATE_BY_WATERMARK), codes)
+        codes = np.where(late, np.int8(Decision.LATE_AT_ADMISSION), codes)
     elif node.event_time:
         times, codes, closed_until = _by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
         codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
     if admission_context.closed_early is not None:
         missed = accepted(codes) & admission_context.closed_early.missed(times, events.keys, closed_until)
-        codes = np.where(missed, np.int8(Decision.LATE_BY_WATERMARK), codes)
+        codes = np.where(missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
-        moved = codes == Decision.ADJUSTED_LATE_BY_WATERMARK
+        moved = codes == Decision.ADJUSTED_LATE_AT_ADMISSION
         adjusted, out_of_order = (
             (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL) | moved,
-            (codes == Decision.LATE_BY_WATERMARK) | moved,
+            (codes == Decision.LATE_AT_ADMISSION) | moved,
         )
     # Assigners account for gaps once the event is no longer needed.
-    gap = None if node.holds_events else in_gap(node.eviction, node.trigger, times)
+    gap = None if node.without_queue else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
         codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     marks = events.marks.of_source if node.admission.per_input else events.marks.of_bolt
@@ -231,7 +231,7 @@ def _late_for_windows(
     return late_for_sessions(
         events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
         gaps=gaps_of_sessions(node, events), live_events=admission_context.live, kind=session,
-        reference=_watermark_less_lateness(node, events),
+        watermark_less_lateness=_watermark_less_lateness(node, events),
     )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
 
 def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns, for each event, the time up to which windows were closed when the event came."""
-    closed_until = node.admission.closed_at(events.marks.of_bolt)
+    closed_until = node.admission.closed_until_at(events.marks.of_bolt)
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
 
@@ -267,11 +267,11 @@ def _by_timeout(
     closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
     if last_end is not None:
         missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
-        codes = np.where(missed, np.int8(Decision.LATE_BY_WATERMARK), codes)
+        codes = np.where(missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
     elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
         by_time = replace(events, times=times, codes=codes)
         late, _ = _late_for_windows(node, by_time, admission_context, closed_until)
-        codes = np.where(late, np.int8(Decision.LATE_BY_WATERMARK), codes)
+        codes = np.where(late, np.int8(Decision.LATE_AT_ADMISSION), codes)
     return codes, closed_until
 
 
@@ -285,7 +285,7 @@ def _without_duplicates(
     """Returns the decisions with repeated messages marked as duplicates.
 
     The events admitted before a late event decide whether an open window takes it. So the decision is repeated until it
-    no longer changes; each round settles at least one more event.
+    no longer changes; each round finds the final decision about at least one more event.
     """
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
@@ -498,7 +498,7 @@ def _trace_decisions(
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
     for row, name in enumerate(event_ids(events.rows.table)):
         code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.admitted_by_tasks
-        is_rejected = code in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK)
+        is_rejected = code in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_AT_ADMISSION)
         ledger.trace(
             "decisions",
             {
@@ -604,7 +604,7 @@ def _with_action(
     """Returns a mask of the late events with one of the wanted actions, by the settings of their input or of their
     arrival."""
     settings = node.bolt.settings
-    chosen: NDArray[np.bool_] = codes == Decision.LATE_BY_WATERMARK
+    chosen: NDArray[np.bool_] = codes == Decision.LATE_AT_ADMISSION
     if chosen.any():
         by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
         chosen &= by_input[events.inputs]
@@ -614,14 +614,14 @@ def _with_action(
 
 
 def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    late: NDArray[np.bool_] = (codes == Decision.LATE_BY_ARRIVAL) | (codes == Decision.LATE_BY_WATERMARK)
+    late: NDArray[np.bool_] = (codes == Decision.LATE_BY_ARRIVAL) | (codes == Decision.LATE_AT_ADMISSION)
     return late
 
 
 def any_rejected(codes: NDArray[np.int8]) -> bool:
     """True if an event is rejected as early or late."""
     return any(
-        (codes == decision).any() for decision in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK)
+        (codes == decision).any() for decision in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_AT_ADMISSION)
     )
 
 
@@ -664,7 +664,7 @@ def _late_error(node: WindowedNode, events: Incoming, decisions: Decisions, row:
 
 
 def _decision_label(decision: Decision, *, dropped: bool) -> str:
-    if decision in (Decision.LATE_BY_ARRIVAL, Decision.LATE_BY_WATERMARK):
+    if decision in (Decision.LATE_BY_ARRIVAL, Decision.LATE_AT_ADMISSION):
         return f"dropped_{decision.label}" if dropped else "late"
     return decision.label
 

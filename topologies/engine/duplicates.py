@@ -162,7 +162,7 @@ class LiveByQueue:
             numbered.append(_numbered(events.timestamps, np.arange(first, first + len(events))))
             first += len(events)
         self._manager.restore(numbered)
-        self._manager.resume()
+        self._manager.resettle()
         self._fed = 0
         self._frontier = item.frontiers.previous
         self._alive = self._needed()
@@ -186,7 +186,7 @@ class LiveByQueue:
             mark = int(self._marks[row])
             if mark == NONE or (self._frontier is not None and mark <= self._frontier):
                 # As in ``frontiers_of``: if watermarks come with events, an event at the watermark is included.
-                return fed and self._frontier is not None and self._node.bolt.settings.comes_with_events
+                return fed and self._frontier is not None and self._node.bolt.settings.watermark_moves_within_batch
             self._frontier = mark
             return True
         clock = int(self._times[row])
@@ -286,7 +286,7 @@ class DuplicateFinder:
         new = incoming.held
         times = new.times if old is None else np.concatenate([old.times, new.times])
         marks = incoming.marks if node.event_time else new.times
-        closed_until = node.closed_at(marks)
+        closed_until = node.closed_until_at(marks)
         if node.event_time:
             closed_until = np.maximum(closed_until, self.item.admit.closed_until)
         if node.needed_until is not None:

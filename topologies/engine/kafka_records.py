@@ -19,7 +19,7 @@ from topologies.engine.merging import keys_of, replace_merged
 from topologies.engine.task_data import MergedSplits, Output, SourceBatch, SourceSplit
 from topologies.engine.tasks import ingest
 from topologies.graph.graph import Graph
-from topologies.io.formats.conform import settle
+from topologies.io.formats.conform import conform_rows
 from topologies.io.formats.event_files import NO_BAD_ROWS, BadRow, BadRows, python_columns, row_as_json
 from topologies.io.kafka import ID_HEADER, KafkaSink, KafkaSpout
 from topologies.io.topics.declared import RECORD
@@ -441,7 +441,7 @@ def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
     """Returns the good rows, their offsets, and the bad rows, of records with timestamps in range."""
     if spout.declared is not None:
         return decode(spout.rows, table)
-    return settle(table, schema, table.column("offset").to_numpy(), spout.on_truncation)
+    return conform_rows(table, schema, table.column("offset").to_numpy(), spout.on_truncation)
 
 
 def ingest_records(

@@ -149,7 +149,7 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
     allowed = settings.allowed_lateness.micros if waits else 0
     if node.by_policies:
         return node.due_at(window.end_timestamp)
-    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.holds_events else node.due_at(0)))
+    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.without_queue else node.due_at(0)))
 
 
 def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:

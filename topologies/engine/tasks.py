@@ -182,7 +182,7 @@ def first_in_time(node: WindowedNode, watermark: int | None) -> int:
     if watermark == FOREVER:
         return FOREVER
     _, decisions = _decided(node, np.array([watermark]), watermark)
-    return watermark + int(decisions.codes[0] == Decision.LATE_BY_WATERMARK)
+    return watermark + int(decisions.codes[0] == Decision.LATE_AT_ADMISSION)
 
 
 def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None) -> tuple[Incoming, Decisions]:

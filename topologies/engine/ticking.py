@@ -43,7 +43,8 @@ def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[Una
     """Returns the latest event time so far in microseconds, over all tasks; in processing time, the clock.
 
     NONE without events. From other windowed bolts only live events count, and events that ``arrived`` in this batch:
-    all others are behind the watermark. On other inputs no event is later than ``latest``.
+    all others are behind the watermark. On other inputs no event is later than ``latest`` of the
+    bolt's ``WatermarkState``.
     """
     if not node.event_time:
         return clock
@@ -120,11 +121,11 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
     """Returns a time, in microseconds, before which the bolt will emit nothing; None if unknown."""
     if node.bolt.settings.watermark_per_key:
         floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
-        floor = floor if floor == NONE else int(node.closed_at(np.array([floor]))[0])
+        floor = floor if floor == NONE else int(node.closed_until_at(np.array([floor]))[0])
         frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
     else:
         known = bolt_state.frontier if node.admitted_by_tasks else bolt_state.watermark.current
-        by_time = not node.holds_events and isinstance(node.trigger, TimeTriggerPolicy)  # counts end with an event
+        by_time = not node.without_queue and isinstance(node.trigger, TimeTriggerPolicy)  # counts end with an event
         frontier = NONE if known is None else known - int(by_time and node.closes_after_end)
     if frontier == NONE:
         return None
@@ -281,14 +282,18 @@ def frontiers_of(
         current = _by_watermark(node, bolt_state) if node.admitted_by_tasks else new_watermark
     if current is not None and previous is not None and current < previous:
         current = None
-    if current == previous and node.event_time and not (node.holds_events or node.bolt.settings.comes_with_events):
+    if (
+        current == previous
+        and node.event_time
+        and not (node.without_queue or node.bolt.settings.watermark_moves_within_batch)
+    ):
         current = None  # as in Storm, a tick that moves the watermark evaluates a queue
     return Frontiers(previous, current)
 
 
 def _by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
-        return int(node.closed_at(np.array([clock]))[0])
+        return int(node.closed_until_at(np.array([clock]))[0])
     return clock
 
 
@@ -302,7 +307,7 @@ def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     if watermark is None:
         return None
     if node.assigners:
-        closed_until = int(node.closed_at(np.array([watermark]))[0])
+        closed_until = int(node.closed_until_at(np.array([watermark]))[0])
         return closed_until if idle_closed_until is None else max(closed_until, idle_closed_until)
     frontier = watermark - settings.allowed_lateness.micros
     if idle_closed_until is not None:

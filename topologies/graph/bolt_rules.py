@@ -351,7 +351,7 @@ class BoltRules:
             else [],
             forget_after=_micros(silent),
             by_event=node.without_windows,
-            by_place=not node.holds_events and not has_windows_of_time(node),
+            by_place=not node.without_queue and not has_windows_of_time(node),
             assigners=[plain(each) for each in node.assigners],
             length=length.micros if isinstance(length, Duration) and isinstance(regular, Duration) else None,
             slide=regular.micros if isinstance(regular, Duration) else None,
@@ -435,7 +435,7 @@ def _offset(node: WindowedNode) -> int:
 
 def _past_end(node: WindowedNode) -> int:
     if node.assigners:
-        return -int(node.closed_at(np.zeros(1, np.int64))[0])
+        return -int(node.closed_until_at(np.zeros(1, np.int64))[0])
     return node.due_at(0) + node.bolt.settings.allowed_lateness.micros
 
 
@@ -482,9 +482,9 @@ def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[
             yield f"it reads {label!r} by {grouping} grouping, and only fields tell which task has an event"
             return
     yield from _shuffled_after(topology, node)
-    if node.holds_events and (node.keys[0] or not node.without_windows):
+    if node.without_queue and (node.keys[0] or not node.without_windows):
         yield from _reasons_of_held_events(node, grouped)
-    elif not node.holds_events:
+    elif not node.without_queue:
         yield from _reasons_of_queues(node, grouped)
     yield from _reasons_of_state(node, grouped)
 
@@ -556,7 +556,7 @@ def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
     """Yields reasons that hold for dividing a task, but not for joining whole tasks."""
     settings = node.bolt.settings
     asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
-    if not node.holds_events and node.partial_sums is None and asks:
+    if not node.without_queue and node.partial_sums is None and asks:
         yield "it asks what has expired since the window before, and a task keeps that of its last window only"
 
 

@@ -342,7 +342,7 @@ class WindowedNode:
         return self.trigger.due_at(reference)
 
     @cached_property
-    def holds_events(self) -> bool:
+    def without_queue(self) -> bool:
         """True if its tasks hold events until no window needs them, instead of a queue in order of time."""
         held_by_rule = self.bolt.settings.key_trigger is not None or self.by_policies
         return bool(self.assigners) or held_by_rule or self.without_windows
@@ -353,7 +353,7 @@ class WindowedNode:
         the reading tasks have admitted the events."""
         return (
             self.bolt.parallel_windows
-            and not self.holds_events
+            and not self.without_queue
             and not self.admitted_by_tasks
             and self.partial_sums is None
         )
@@ -390,7 +390,7 @@ class WindowedNode:
         if not isinstance(bolt, AggregateBolt) or not bolt.rows_are_declared:
             return None
         assert bolt.bound_aggregates is not None
-        if not self.holds_events:
+        if not self.without_queue:
             slices = SliceGrid.of(self.eviction, self.trigger)
             return None if slices is None else SliceSums(bolt.bound_aggregates, slices, streams, watched)
         assigner = self._assigner_of_sums
@@ -476,7 +476,7 @@ class WindowedNode:
             if self.assigners:
                 return any(each.ends_by_time for each in self.assigners)
             by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
-            return self.holds_events or not by_count
+            return self.without_queue or not by_count
         timeouts = settings.idle_timeout or settings.partition_idle_timeout
         early = settings.panes is not None and settings.panes.uses_clock
         return timeouts is not None or settings.estimate_arrival or early
@@ -489,7 +489,7 @@ class WindowedNode:
         Tasks that hold events always decide; for other tasks, the declarations of the settings (``AdmittedBy``) tell
         who does.
         """
-        return self.holds_events or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
+        return self.without_queue or self.bolt.settings.admitted_by_tasks(event_time=self.event_time)
 
     @cached_property
     def follows_events(self) -> bool:
@@ -577,9 +577,9 @@ class WindowedNode:
         """True if its windows close only once time is past their end."""
         return closes_after_end(self.bolt.settings, event_time=self.event_time)
 
-    def closed_at(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def closed_until_at(self, marks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns, for each watermark or mark of a key, the time up to which windows have closed; in microseconds."""
-        return self.admission.closed_at(marks)
+        return self.admission.closed_until_at(marks)
 
     @property
     def last_end(self) -> LastEnd | None:

@@ -247,7 +247,7 @@ class SummedFrame:
             first_in_time(self._node, context.watermarks[sums.bolt]),
             grid.offset + (grid.bounds is Bounds.END),
             grid.slide,
-            grid.first,
+            grid.first_length,
             sums.micros,
             -(-first // sums.micros),
             last // sums.micros,

@@ -26,13 +26,13 @@ from topologies.step.config import (
 )
 from topologies.step.config_files import Step
 from topologies.step.read_bolt import (
-    ASKED,
     FAILING,
     ID,
     KEY,
     MESSAGE,
     OUTPUT,
     REASON,
+    RULE_COLUMNS,
     MessageRow,
     Pairs,
     Read,
@@ -145,7 +145,7 @@ class AskTrigger(ColumnRule):
     rule: Rule
     details: Details = "full"
     """Part of an exception that is reported."""
-    columns: ClassVar = ASKED
+    columns: ClassVar = RULE_COLUMNS
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
         """Called with new events; returns the argument of ``ask`` for each."""
@@ -159,7 +159,7 @@ class AskTrigger(ColumnRule):
             answer = self.rule(event, call)
             if type(answer) in _PLAIN_ANSWERS and type(call.cache) is dict and is_flat(call.cache):
                 return answer
-            return self.rule.converted(_settled, answer, call)
+            return self.rule.converted(_plain_answer, answer, call)
         except WindboltError as error:
             raise _storable_error(error, self.details) from error
 
@@ -181,7 +181,7 @@ class AskTime(ColumnRule):
     pattern: DayTimePattern
     details: Details = "full"
     """Part of an exception that is reported."""
-    columns: ClassVar = ASKED
+    columns: ClassVar = RULE_COLUMNS
 
     def read(self, rows: pa.Table) -> Iterator[Read]:
         """Called with new events; returns the argument of ``ask`` for each."""
@@ -204,7 +204,7 @@ class AskTime(ColumnRule):
 _PLAIN_ANSWERS = frozenset({FireResult, str, NoneType})
 
 
-def _settled(answer: Any, call: TriggerCall) -> str | None:
+def _plain_answer(answer: Any, call: TriggerCall) -> str | None:
     """Returns the result of a trigger's rule as plain text, None if it is not text. Converts the cache to the values
     that JSON would restore, so that no code of the rule runs later."""
     call.cache = round_trip_json(call.cache)[1]

@@ -74,7 +74,7 @@ Pairs = list[dict[str, Any]]
 """The headers of a message, in order; a name may occur more than once."""
 
 
-ASKED = ("topic", "key", "value", "headers")
+RULE_COLUMNS = ("topic", "key", "value", "headers")
 """The columns from which the event for a rule is made."""
 
 
@@ -102,8 +102,8 @@ def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> Readi
 
 def message_rows(table: pa.Table) -> list[MessageRow]:
     """Returns the messages of a table as dicts of these columns, which is faster than using all columns."""
-    columns = [_values(table.column(name)) for name in ASKED]
-    return [dict(zip(ASKED, row, strict=True)) for row in zip(*columns, strict=True)]
+    columns = [_values(table.column(name)) for name in RULE_COLUMNS]
+    return [dict(zip(RULE_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
@@ -365,8 +365,8 @@ processor's cache."""
 
 
 def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
-    """Yields the messages of a table, which has at least the columns ``ASKED``; each is read on demand."""
-    return chain.from_iterable(_pieces(table.select(list(ASKED)), messages))
+    """Yields the messages of a table, which has at least the columns ``RULE_COLUMNS``; each is read on demand."""
+    return chain.from_iterable(_pieces(table.select(list(RULE_COLUMNS)), messages))
 
 
 def _pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[Read]]:

@@ -55,7 +55,7 @@ class Bounds(Enum):
         reach = timestamps + length - offset - (1 if self is Bounds.END else 0)
         return reach // slide * slide + offset
 
-    def up_to(self, timestamps: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    def count_before_end(self, timestamps: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns, for the end of each window, the number of sorted timestamps before the window's end.
 
         With the starts of windows as ``ends``, this is the index of the first event of each window.

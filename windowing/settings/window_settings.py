@@ -645,7 +645,7 @@ class WindowSettings:
         return any(self._changes(each) for each in _FOLLOWING_EVENTS)
 
     @property
-    def comes_with_events(self) -> bool:
+    def watermark_moves_within_batch(self) -> bool:
         """True if the watermark may advance between two events of a micro-batch."""
         return self.watermark_every is not None or self.estimate_arrival
 

@@ -232,8 +232,8 @@ def test_windows_by_other_rules_are_given_their_events() -> None:
 class Half(WatermarkTimeEvictionPolicy):
     """Windows of half the length."""
 
-    def starts(self, timestamps: Any, references: Any, stops: Any) -> Any:
-        return self.bounds.up_to(timestamps, references - self.length.micros // 2)
+    def starts(self, timestamps: Any, ends: Any, stops: Any) -> Any:
+        return self.bounds.count_before_end(timestamps, ends - self.length.micros // 2)
 
 
 class Twice(WatermarkTimeTriggerPolicy):

@@ -42,7 +42,7 @@ def drawn_events(chance: random.Random, parted: list[bool], clock: int) -> Arriv
         heard & [chance.random() < 0.9 for _ in range(rows)],
         partitions=np.array([chance.randrange(3) if parted[each] else -1 for each in inputs]),
         names=("a", "b", "c"),
-        heard=heard,
+        registers_partition=heard,
         arrived=arrived,
     )
 

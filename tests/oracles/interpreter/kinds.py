@@ -634,7 +634,12 @@ class Counted(Formed):
 
     def close(self) -> list[Window]:
         now = self.bolt.time(self.key)
-        if self.bolt.event_time and now == self.now and not self.rules.comes_with_events and not self.rules.key:
+        if (
+            self.bolt.event_time
+            and now == self.now
+            and not self.rules.watermark_moves_within_batch
+            and not self.rules.key
+        ):
             return []  # what came at the watermark is looked at once a tick has moved it
         self.now = now
         found = self.at_counts() if self.by_count else self.at_ends()

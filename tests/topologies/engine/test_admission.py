@@ -112,7 +112,7 @@ def test_a_program_without_a_topology_is_told_the_same(length: int | Count, slid
             times, None, np.zeros(len(times), np.int8), marks.of_source, marks.of_bolt
         )
         late = Lateness(node.eviction, node.trigger).late(times, watermark)
-        assert late.tolist() == (actions == Decision.LATE_BY_WATERMARK).tolist()
+        assert late.tolist() == (actions == Decision.LATE_AT_ADMISSION).tolist()
     assert not node.admitted_by_tasks
 
 
@@ -177,10 +177,10 @@ def test_adjusted_are_the_events_that_come_in_with_another_time() -> None:
     passed = 10_000_000
     assert adjusted_and_late(tumbling) == (Decision.ADJUSTED_LATE_BY_ARRIVAL, True)
     assert adjusted_and_late(gaps) == (Decision.UNWINDOWED, True)
-    assert adjusted_and_late(tumbling, mark=passed) == (Decision.LATE_BY_WATERMARK, False)
+    assert adjusted_and_late(tumbling, mark=passed) == (Decision.LATE_AT_ADMISSION, False)
     moving = tumbling.with_lateness(action="adjust")
-    assert adjusted_and_late(moving, mark=passed) == (Decision.ADJUSTED_LATE_BY_WATERMARK, True)
-    assert adjusted_and_late(moving, Decision.ACCEPTED, mark=passed) == (Decision.ADJUSTED_LATE_BY_WATERMARK, True)
+    assert adjusted_and_late(moving, mark=passed) == (Decision.ADJUSTED_LATE_AT_ADMISSION, True)
+    assert adjusted_and_late(moving, Decision.ACCEPTED, mark=passed) == (Decision.ADJUSTED_LATE_AT_ADMISSION, True)
     assert adjusted_and_late(tumbling, Decision.ACCEPTED) == (Decision.ACCEPTED, False)
 
 
@@ -188,7 +188,7 @@ def test_an_adjusted_event_whose_window_the_idle_timeout_has_closed_is_late_and_
     atlas = Nothing().with_time(presets.atlas("1s")).with_tumbling_window("10s")
     bolt = atlas.with_lateness(arrival=Arrival("at", late="5s"))
     assert adjusted_and_late(bolt) == (Decision.ADJUSTED_LATE_BY_ARRIVAL, True)
-    assert adjusted_and_late(bolt, closed_until=10_000_000) == (Decision.LATE_BY_WATERMARK, False)
+    assert adjusted_and_late(bolt, closed_until=10_000_000) == (Decision.LATE_AT_ADMISSION, False)
 
 
 def test_events_that_three_tasks_read_meet_the_watermark_of_their_own_place() -> None:

@@ -89,7 +89,7 @@ def accounts(scenario: Json, answer: Json) -> Any:
 def test_the_engine_answers_as_the_oracle_and_its_accounts_are_those_without_empty_windows(
     scenario: Json, at_once: int
 ) -> None:
-    with patch("manager.keyed.assigned_windows.MOST", at_once):
+    with patch("manager.keyed.assigned_windows.MAX_MEMBERS_PER_PIECE", at_once):
         answer = found(scenario)
     windows, plain = of_answer(answer["windows"]), found(without(scenario))
     assert sorted(windows) == expected(scenario)

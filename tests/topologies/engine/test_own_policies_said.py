@@ -908,7 +908,7 @@ class Unit:
         self.records: KeyStates = records
         record = records.get(0)
         assert record is not None
-        kept = UnitRecord.from_text(record.cache)
+        kept = UnitRecord.from_text(record.state_text)
         self.state, self.time = kept.trigger, kept.time
 
 

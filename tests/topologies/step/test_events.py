@@ -13,7 +13,7 @@ import pytest
 from manager.keyed.assigned_windows import GatheredEvents
 from manager.keyed.retained_events import RetainedEvents, SortedEvents
 from topologies.io.messages import JsonMessages, Unreadable
-from topologies.step.read_bolt import ASKED, MESSAGE, WindowEvents, read_messages
+from topologies.step.read_bolt import MESSAGE, RULE_COLUMNS, WindowEvents, read_messages
 from topologies.step.rule_values import Event
 from topologies.testing.bolt_run import make_window
 from windowing.schema import parse_schema
@@ -114,5 +114,5 @@ def test_an_unreadable_message_fails_its_own_window_only() -> None:
 
 
 def test_a_window_made_by_hand_has_its_events() -> None:
-    window = make_window([{name: row[name] for name in ASKED} for row in numbered(3)], MESSAGE_READ)
+    window = make_window([{name: row[name] for name in RULE_COLUMNS} for row in numbered(3)], MESSAGE_READ)
     assert numbers(WindowEvents(JsonMessages()).of(window)) == [0, 1, 2]

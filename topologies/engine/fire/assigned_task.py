@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned_windows import AssignedWindows, EmptyWindows, Span
-from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, LastFired, PaneDecisions, PaneStates, ReleasedEnds
+from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, FiredAtLimit, LastFired, PaneDecisions, PaneStates
 from manager.keyed.key_states import KnownKeys, Substreams
 from manager.keyed.retained_events import (
     ACCOUNTED,
@@ -232,7 +232,7 @@ class KeyWatermarks:
         """Returns the range of window ends to evaluate for each event, by the code of its key: after the first time,
         and up to the second. ``upto``: the current frontier."""
         previous, current = self.substreams.limits(keys)
-        return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closed_at(current)
+        return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closed_until_at(current)
 
     def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
         """Returns the same range within a batch, in which only windows of ``key`` have closed, up to ``upto``."""
@@ -244,7 +244,7 @@ class KeyWatermarks:
     def _evaluated(self, keys: NDArray[np.int64], previous: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns, for each event, the time up to which the windows of its key have been evaluated. ``previous``: this
         time in the last batch, as a watermark."""
-        after = self.node.closed_at(previous)
+        after = self.node.closed_until_at(previous)
         if not self._closed:
             return after
         codes = np.array(sorted(self._closed), np.int64)
@@ -316,7 +316,7 @@ class TaskKnownKeys:
         event."""
         end, until = self._end, NONE
         if self._node.event_time and end.watermark is not None:
-            until = int(self._node.closed_at(np.array([end.watermark]))[0])
+            until = int(self._node.closed_until_at(np.array([end.watermark]))[0])
         if end.latest == NONE:
             return until
         assert grid.last_end is not None
@@ -415,16 +415,16 @@ class Evaluations:
         keys: KeyWatermarks | None,
         codes: KeyCodes,
         sums: RunSums | None = None,
-        watched: bool = False,
+        traced: bool = False,
     ) -> None:
-        """``sums`` and ``watched``: as for ``AssignedWindows``."""
+        """``sums`` and ``traced``: as for ``AssignedWindows``."""
         settings = node.bolt.settings
         self._node, self._task, self._keys = node, item.task, keys
-        self._sums, self._watched = sums, watched
+        self._sums, self._traced = sums, traced
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
-        self._released = ReleasedEnds.of(None if before.released is None else store.read(before.released))
+        self._released = FiredAtLimit.of(None if before.released is None else store.read(before.released))
         self.next_end = before.next_end
         """A time in microseconds before which no open window ends; None if no window is open."""
         self.open_ends: tuple[int, ...] = tuple(before.open_ends)
@@ -465,7 +465,7 @@ class Evaluations:
         windows = AssignedWindows(
             self._node.assigners, held, self._node.streams, keys=self._node.keys,
             task=self._task, released=self._released, last=None if scope.last is None else (scope.last, chosen),
-            sums=self._sums, watched=self._watched,
+            sums=self._sums, traced=self._traced,
         )  # fmt: skip
         span = self._span(windows, held, scope)
         for window in self._due(windows, span, scope):
@@ -480,7 +480,7 @@ class Evaluations:
 
     def forget(self) -> None:
         """Called instead of an evaluation if there are no live events, so that no window is open."""
-        self.next_end, self.open_ends, self._released = None, (), ReleasedEnds.of(None)
+        self.next_end, self.open_ends, self._released = None, (), FiredAtLimit.of(None)
         if self._panes is not None:
             self._panes.forget()
 
@@ -549,7 +549,7 @@ class AssignedTask:
         self._batch, traced = router.context.batch, router.context.traced
         self._sums = node.run_sums(traced)
         self._evaluations = Evaluations(
-            item, node, before, store, self._keys, self._codes, sums=self._sums, watched=traced
+            item, node, before, store, self._keys, self._codes, sums=self._sums, traced=traced
         )
         self._flags: NDArray[np.uint8] | None = None
         """The flags of each event after the evaluation, old events first; None without events."""

@@ -390,18 +390,19 @@ class EventCalls(BoltCalls):
         states: _States | None,
         place: int,
         where: _Table | _AtClock,
-        called: tuple[Callable[[Any], Any], Any],
+        call: tuple[Callable[[Any], Any], Any],
         time: int,
     ) -> None:
-        """Calls a method of the bolt once, with the state of the key at ``place`` if there are states."""
+        """Calls a method of the bolt once, with the state of the key at ``place`` if there are states; ``call``: the
+        method and its argument."""
         self._called += 1
         before = list[Any]()
         if states is not None:
             bolt.state, bolt.key = states[place], where.key
             before = self._values_of(states[place])
-        method, given = called
+        method, argument = call
         try:
-            self._outputs.add(method(given), time, where)
+            self._outputs.add(method(argument), time, where)
             if states is not None:
                 states[place] = self._own_state(bolt.state, states[place], before)
         except BoltError:

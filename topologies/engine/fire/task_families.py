@@ -224,7 +224,7 @@ def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskSta
     """Returns the window manager of a task with its state and events from a manifest, for inspection."""
     manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=state.windows_as(QueueState))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
-    manager.resume()
+    manager.resettle()
     return manager
 
 
@@ -573,7 +573,7 @@ def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: 
     if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
         return False
     assert isinstance(trigger, ColumnarTriggerPolicy)
-    return trigger.idle(previous, frontier, queue.base + seen, queue.base + ready)
+    return trigger.nothing_due(previous, frontier, queue.base + seen, queue.base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:

@@ -144,7 +144,7 @@ def _decided_by_key(
     by_timeout = node.session is not None and item.admit.closed_until > NONE
     if not node.event_time or not (late_by_open_windows(node) or by_timeout):
         return False
-    closed_until = max(int(node.closed_at(marks.of_bolt).max(initial=NONE)), item.admit.closed_until)
+    closed_until = max(int(node.closed_until_at(marks.of_bolt).max(initial=NONE)), item.admit.closed_until)
     return bool((times <= closed_until).any())
 
 

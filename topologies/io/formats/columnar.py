@@ -19,10 +19,10 @@ from pyarrow import ipc
 
 from topologies.io.formats.conform import (
     as_bytes,
+    conform_rows,
     is_text,
     only_present,
     refuse_impossible,
-    settle,
     with_absent,
     without_unneeded,
 )
@@ -109,7 +109,7 @@ class ArrowFormat(OneSplit, _Columnar):
                 with reading(split.path, "Arrow IPC"):
                     _validate(raw)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
-                    chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
+                    chunk = conform_rows(raw, schema, numbers, self.on_truncation, times=self.times)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 
@@ -253,7 +253,7 @@ class OrcFormat(OneSplit, _Columnar):
                     if file.writer == "ORC_JAVA":
                         _refuse_julian(split.path, "ORC", raw, times=False)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
-                    chunk = settle(raw, schema, numbers, self.on_truncation, times=self.times)
+                    chunk = conform_rows(raw, schema, numbers, self.on_truncation, times=self.times)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
             if row != file.nrows:
@@ -370,7 +370,7 @@ class ParquetFormat(_Columnar):
                     if _LEGACY in (file.metadata.metadata or ()):
                         _refuse_julian(split.path, "Parquet in its legacy mode", raw, times=True)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
-                    chunk = settle(raw, schema, numbers, self.on_truncation, cut, self.times)
+                    chunk = conform_rows(raw, schema, numbers, self.on_truncation, cut, self.times)
                 yield with_absent(chunk, declared, present.names)
                 row += raw.num_rows
 
@@ -387,7 +387,7 @@ class ParquetFormat(_Columnar):
         cut: dict[str, Flags] = {}
         with reading(path, "Parquet"):
             raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
-            for name in _int96(file, schema.names) if int96 is not None else ():
+            for name in _int96_columns(file, schema.names) if int96 is not None else ():
                 column, flags = int96.column(path, group, name, raw[name])  # type: ignore[union-attr]
                 raw = raw.set_column(raw.column_names.index(name), name, column)
                 if flags is not None:
@@ -403,7 +403,7 @@ class ParquetFormat(_Columnar):
             with reading(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
                 file = _file(source, "us")
-                has_int96 = _int96(file, file.schema_arrow.names)
+                has_int96 = _int96_columns(file, file.schema_arrow.names)
                 int96 = _Int96(_file(source, "ns"), _file(source, "ms")) if has_int96 else None
             yield file, int96
 
@@ -436,8 +436,8 @@ def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mas
     timestamps with a wrapped value."""
     wrapped: Mask = np.zeros(0, np.bool_)
     for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
-        ticks, thousands = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
-        wrapped = ticks // factor != thousands
+        ticks, coarse_ticks = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
+        wrapped = ticks // factor != coarse_ticks
         if wrapped.any():
             break
     return wrapped
@@ -464,7 +464,7 @@ def _file(source: pa.NativeFile, unit: str) -> pq.ParquetFile:
     return pq.ParquetFile(source, page_checksum_verification=True, coerce_int96_timestamp_unit=unit)
 
 
-def _int96(file: pq.ParquetFile, names: list[str]) -> list[str]:
+def _int96_columns(file: pq.ParquetFile, names: list[str]) -> list[str]:
     """Returns the columns with INT96 times, as Spark (before 4), Impala and Hive write them."""
     columns = [file.schema.column(index) for index in range(len(file.schema))]
     owners = [each.path.split(".")[0] if each.path not in names else each.path for each in columns]

@@ -416,7 +416,8 @@ def _structs(values: pa.Array, target: pa.DataType) -> Converted:
 
 
 def refuse_impossible(path: str, present: pa.Schema, schema: pa.Schema, times: Times = ()) -> None:
-    """Raises DataError for columns of the file that can never have the declared type. ``times``: as for ``settle``."""
+    """Raises DataError for columns of the file that can never have the declared type. ``times``: as for
+    ``conform_rows``."""
     forms = dict(times)
     pairs = [(field, present.field(field.name).type) for field in schema]
     wrong = [(field, kind) for field, kind in pairs if not convertible(kind, field.type, forms.get(field.name))]
@@ -468,7 +469,7 @@ def _any_value_fits(kind: pa.DataType) -> bool:
     return bool(is_text(kind) or is_bytes(kind) or is_number(kind) or _kinds.is_boolean(kind))
 
 
-def settle(
+def conform_rows(
     raw: pa.Table,
     schema: pa.Schema,
     numbers: npt.NDArray[np.int64],

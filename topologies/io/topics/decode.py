@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 
 from topologies.io.file_spout import in_utc, in_zone
-from topologies.io.formats.conform import as_bytes, settle
+from topologies.io.formats.conform import as_bytes, conform_rows
 from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, in_order, shown_bytes
 from topologies.io.formats.json import parse_values
 from topologies.io.messages.message import Misfit, Unreadable, value_and_type
@@ -266,13 +266,13 @@ def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], 
         changes = _changes(decoded, label, rows, shown) if decoded.topic.envelope == "debezium" else {}
         if changes:
             rows = changes.pop("")
-        settled = _settled(decoded, label, rows, changes, shown)
+        chunk = _declared_rows(decoded, label, rows, changes, shown)
     except Misfit as misfit:
         reason = f"{label}: {_reason_of(misfit)}"
         decoded.bad += [BadRow(place, reason, shown(place)) for place in rows.places]
         return
-    if settled is not None:
-        decoded.add(settled)
+    if chunk is not None:
+        decoded.add(chunk)
 
 
 def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], s
     return {"": made, OPERATION: operations, CHANGED: moments}
 
 
-def _settled(
+def _declared_rows(
     decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
 ) -> Chunk | None:
     """Returns the rows with the declared columns; None if no rows remain. Raises Misfit if the schema cannot give such
@@ -322,7 +322,7 @@ def _settled(
         raw, places = raw.take(pa.array(good)), places[good]
     if not len(places):
         return None
-    table, kept, bad = settle(raw, decoded.schema, places, decoded.topic.on_truncation, times=decoded.topic.times)
+    table, kept, bad = conform_rows(raw, decoded.schema, places, decoded.topic.on_truncation, times=decoded.topic.times)
     return table, kept, BadRows(_labelled(bad.rows, label), bad.truncated)
 
 
@@ -576,7 +576,7 @@ def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
         array, bad = plain_keys(topic.key, keys)
         places = np.delete(np.arange(len(keys)), list(bad))
         raw = pa.table({schema.names[0]: array}).take(pa.array(places))
-        table, kept, more = settle(raw, schema, places, topic.on_truncation)
+        table, kept, more = conform_rows(raw, schema, places, topic.on_truncation)
         return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
     table, kept, bad_rows = _values(_of_keys(topic), keys, in_zone(schema, topic.timezone))
     return in_utc(table, schema), kept, BadRows(_labelled(bad_rows.rows, "the key"), bad_rows.truncated)
@@ -621,7 +621,7 @@ def _metadata(topic: TopicRows, records: pa.Table) -> Chunk:
     if bad:
         places = np.delete(places, list(bad))
         columns = columns.take(pa.array(places))
-    table, kept, more = settle(columns, topic.metadata, places, topic.on_truncation)
+    table, kept, more = conform_rows(columns, topic.metadata, places, topic.on_truncation)
     return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
 
 

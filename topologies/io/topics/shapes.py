@@ -76,7 +76,7 @@ NULL = Leaf(pa.null())
 
 
 class Column(NamedTuple):
-    """Conversion of values to an Arrow array, which ``settle`` then converts to the declared type."""
+    """Conversion of values to an Arrow array, which ``conform_rows`` then converts to the declared type."""
 
     kind: pa.DataType
     make: Make | None
