@@ -336,14 +336,14 @@ class EventCalls(BoltCalls):
                     key = keys[place]
                     bolt.state, bolt.key = states[key], names[key]
                     before = self._values_of(states[key])
-                given = execute(event)
-                if type(given) is tuple and len(given) == width:  # the fast path for one row
+                emitted = execute(event)
+                if type(emitted) is tuple and len(emitted) == width:  # the fast path for one row
                     loose = self._outputs.loose(DEFAULT_STREAM)
-                    loose.rows.append(own_value(given))
+                    loose.rows.append(own_value(emitted))
                     loose.times.append(event.timestamp)
                     loose.origins.append(place)
-                elif given is not None:
-                    add(given, event.timestamp, place)
+                elif emitted is not None:
+                    add(emitted, event.timestamp, place)
                 if states is not None:
                     states[key] = self._own_state(bolt.state, states[key], before)
                 place += 1
@@ -415,13 +415,13 @@ class EventCalls(BoltCalls):
         known = state if isinstance(state, dict) else {}  # another one is refused when it is kept
         return [known.get(name) for name in self._changeable]
 
-    def _own_state(self, state: Any, given: Any, before: Sequence[Any]) -> Any:
+    def _own_state(self, state: Any, previous: Any, before: Sequence[Any]) -> Any:
         """Returns the state that a call has left. What the call has put there is copied: the bolt may put the same list
         into the state of the next key, or fill the memory of a table anew.
 
-        ``given``: the state that the bolt had before the call, and ``before`` the values in it.
+        ``previous``: the state that the bolt had before the call, and ``before`` the values in it.
         """
-        if state is not given and isinstance(state, dict):
+        if state is not previous and isinstance(state, dict):
             state = dict(state)
         if self._changeable:
             for name, value, old in zip(self._changeable, self._values_of(state), before, strict=True):
