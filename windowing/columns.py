@@ -247,14 +247,18 @@ def own_value(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
         return value[:]  # at a small part of the time
     if isinstance(value, pa.Table):
         return copy_table(value)
-    if isinstance(value, memoryview):
-        return bytes(value)
+    if isinstance(value, memoryview):  # of bytes, or of the numbers of a list
+        return memoryview(np.array(value))
     if isinstance(value, KeysView | ValuesView | ItemsView):  # of a dict: it shows what the dict has later
         return own_value(list(value))
     try:
         return deepcopy(value)
-    except Exception:
-        return own_value(dict(value)) if isinstance(value, MappingProxyType) else value
+    except Exception:  # for one of these views in it
+        if kind is list:
+            return list(map(own_value, value))
+        if kind in (dict, MappingProxyType):
+            return {name: own_value(each) for name, each in value.items()}
+        return value
 
 
 _MOST_PIECES = 16

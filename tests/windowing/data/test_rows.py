@@ -94,6 +94,12 @@ def refill() -> None:
         ("map<string, long>", COUNTS, count, [("a", 1)], [("a", 1), ("b", 2)]),
         ("struct<x: long>", (of_user := UserDict(x=1)), partial(of_user.update, x=2), {"x": 1}, {"x": 2}),
         ("binary", memoryview(BYTES), lambda: BYTES.__setitem__(0, 98), b"a", b"b"),
+        ("array<binary>", [memoryview(BYTES)], lambda: BYTES.__setitem__(0, 98), [b"a"], [b"b"]),
+        ("array<long>", memoryview(BYTES), lambda: BYTES.__setitem__(0, 98), [97], [98]),
+        ("array<double>", memoryview(MEMORY), refill, [1.0], [2.0]),
+        ("array<array<string>>", [COUNTS.keys()], count, [["a"]], [["a", "b"]]),
+        ("map<string, array<long>>", {"n": COUNTS.values()}, count, [("n", [1])], [("n", [1, 2])]),
+        ("struct<x: array<long>>", MappingProxyType({"x": COUNTS.values()}), count, {"x": [1]}, {"x": [1, 2]}),
     ],
 )
 def test_so_are_values_of_all_types_that_change(
