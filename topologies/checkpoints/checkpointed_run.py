@@ -371,7 +371,7 @@ def _write(name: str, spout: MemorySpout, folder: str) -> None:
                 os.remove(draft)
                 continue
             before = _rows_of(path)
-            if before is not None and before.schema.equals(table.schema) and not before.equals(table):
+            if before is not None and not _are_equal(before, table):
                 os.remove(draft)
                 raise ConfigError(
                     f"spout {name!r}: batch {number} in memory has other rows than in an earlier run on the checkpoint",
@@ -381,6 +381,15 @@ def _write(name: str, spout: MemorySpout, folder: str) -> None:
             moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
             os.utime(draft, ns=(moment, moment))
             os.rename(draft, path)
+
+
+def _are_equal(before: pa.Table, now: pa.Table) -> bool:
+    """True if the rows are equal in the columns that both tables have: a spout may get new columns, and a change of
+    others is refused elsewhere. NaN equals NaN."""
+    both = [field.name for field in now.schema if field in before.schema]
+    one, other = before.select(both), now.select(both)
+    # Arrow says that NaN differs from itself, and the bytes of equal rows may differ where they are null.
+    return one.num_rows == other.num_rows and (one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist()))
 
 
 def _rows_of(path: str) -> pa.Table | None:

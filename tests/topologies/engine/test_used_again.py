@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from topologies.engine.fire import bolt_calls
@@ -517,6 +519,29 @@ def test_other_rows_in_memory_are_not_passed_over(tmp_path: Path) -> None:
     run_local(topology([(1,)], [(2,)]), options)
     run_local(topology([(1,)]), options)
     assert [row["n"] for row in out.rows] == [1, 2]
+
+
+def test_equal_rows_in_memory_may_come_as_another_table_or_with_another_column(tmp_path: Path) -> None:
+    """NaN equals NaN, and where a value is null the memory may have any. With a new column other rows are refused, too;
+    they were not read."""
+    options = RunOptions(str(tmp_path / "checkpoint"))
+
+    def run(schema: str, rows: Any) -> None:
+        builder = TopologyBuilder("days")
+        builder.set_spout("numbers", spouts.memory(schema, rows))
+        bolt = AggregateBolt("x", total=aggregates.count()).with_tumbling_window(10)
+        builder.set_bolt("each", bolt).global_grouping("numbers")
+        builder.set_sink("out", sinks.memory()).from_("each")
+        run_local(builder.build(), options)
+
+    run("x double", [(float("nan"),), (None,), (1.0,)])
+    behind_null = pc.if_else(
+        pa.array([True, False, True]), pa.array([math.nan, 7.0, 1.0]), pa.scalar(None, pa.float64())
+    )
+    run("x double", pa.table({"x": behind_null}))
+    run("x double, y long", [(float("nan"), 1), (None, None), (1.0, 2)])
+    with pytest.raises(ConfigError, match="batch 0 in memory has other rows"):
+        run("x double, y long, z long", [(float("nan"), 1, 1), (None, None, 1), (2.0, 2, 1)])
 
 
 def test_rows_of_a_generator_are_there_in_each_run() -> None:
