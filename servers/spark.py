@@ -226,7 +226,6 @@ def _daemon(
     what: str, options: list[str], environment: Mapping[str, str], log: Path, within: list[str] | None = None
 ) -> subprocess.Popen[bytes]:
     program = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
-    program = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *options]
     command = [*(within or []), *DIES_WITH_PARENT, *program]
     settings = {name: value for name, value in environment.items() if value}
     with log.open("ab") as file:
