@@ -57,6 +57,7 @@ from windowing.timestamps import show
 _OVERLAPPING = "not if windows are then stored otherwise: overlapping ones, between none and some"
 _SUMS = "not between none and some, for an `AggregateBolt` that keeps partial results in place of events"
 _SAME_CLASS = f"the same class only; {_SUMS}"
+_OF_JOINS = "for a join with `outputs`, which keeps all columns with it"
 _PER_INPUT = "not if windows are then stored otherwise: overlapping ones, with lateness per input"
 
 
@@ -368,6 +369,7 @@ class WindowSettings:
         STREAM,
         "with_late_tuple_stream",
         needs=("event time",),
+        resumes=f"not between none and some, {_OF_JOINS}",
         admitted_by=AdmittedBy.READER,
         words=DescribedBy("late", has_json_key=True),
     )
@@ -422,6 +424,7 @@ class WindowSettings:
         "with_trigger",
         given_as="max_events=..., max_bytes=..., bytes_of=...",
         scenario=None,
+        resumes=f"`max_bytes` not between none and some, {_OF_JOINS}",
         admitted_by=AdmittedBy.READER,
         words=DescribedBy("windows"),
     )

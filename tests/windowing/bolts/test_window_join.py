@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from topologies.local import run_local
 from topologies.run.options import RunOptions
 from windbolt import (
     BatchBolt,
+    CheckpointError,
     ConfigError,
     Session,
     TemporalJoin,
@@ -361,3 +363,23 @@ def test_a_run_reads_and_keeps_the_columns_of_the_outputs_and_the_rules(bolt: An
     declared.fields_grouping("persons", "id").fields_grouping("auctions", "seller")
     builder.set_sink("out", sinks.memory()).from_("join")
     assert sorted(builder.build().windowed["join"].schema.names) == sorted(columns.split())
+
+
+def test_a_late_stream_comes_to_a_checkpoint_only_where_the_columns_stay(tmp_path: Path) -> None:
+    """As settings.md says: with ``outputs``, a join without a late stream has not kept all columns."""
+
+    def run(bolt: Any, checkpoint: str) -> None:
+        builder = TopologyBuilder("join")
+        builder.set_spout("persons", spouts.memory(PERSONS, PEOPLE))
+        builder.set_spout("auctions", spouts.memory(AUCTIONS, SALES))
+        declared = builder.set_bolt("join", bolt)
+        declared.fields_grouping("persons", "id").fields_grouping("auctions", "seller")
+        builder.set_sink("out", sinks.memory()).from_("join")
+        run_local(builder.build(), RunOptions(str(tmp_path / checkpoint), keep_open=True))
+
+    run(join(), "all")
+    run(join().with_late_tuple_stream("late"), "all")
+    run(join(outputs="name string"), "few")
+    run(join(outputs="seller int, name string"), "few")
+    with pytest.raises(CheckpointError, match="bolt 'join': columns was 'id long, name string, ts long, seller int'"):
+        run(join(outputs="name string").with_late_tuple_stream("late"), "few")
