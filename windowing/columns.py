@@ -248,7 +248,7 @@ def own_value(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     if isinstance(value, pa.Table):
         return copy_table(value)
     if isinstance(value, memoryview):  # of bytes, or of the numbers of a list
-        return memoryview(np.array(value))
+        return np.array(value).data
     if isinstance(value, KeysView | ValuesView | ItemsView):  # of a dict: it shows what the dict has later
         return own_value(list(value))
     try:

@@ -96,7 +96,7 @@ def refill() -> None:
         ("binary", memoryview(BYTES), lambda: BYTES.__setitem__(0, 98), b"a", b"b"),
         ("array<binary>", [memoryview(BYTES)], lambda: BYTES.__setitem__(0, 98), [b"a"], [b"b"]),
         ("array<long>", memoryview(BYTES), lambda: BYTES.__setitem__(0, 98), [97], [98]),
-        ("array<double>", memoryview(MEMORY), refill, [1.0], [2.0]),
+        ("array<double>", MEMORY.data, refill, [1.0], [2.0]),
         ("array<array<string>>", [COUNTS.keys()], count, [["a"]], [["a", "b"]]),
         ("map<string, array<long>>", {"n": COUNTS.values()}, count, [("n", [1])], [("n", [1, 2])]),
         ("struct<x: array<long>>", MappingProxyType({"x": COUNTS.values()}), count, {"x": [1]}, {"x": [1, 2]}),
