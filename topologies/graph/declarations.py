@@ -4,6 +4,7 @@ are needed."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
@@ -337,7 +338,9 @@ def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each ki
         case None | bool() | int() | float() | bytes() | Enum() | date() | time() | timedelta() | tzinfo() | Decimal():
             return frozenset()
         case Policy():
-            return value.columns_read
+            with suppress(ConfigError):  # told where policies are checked
+                return value.columns_read
+            return None
         case Mapping():
             return _union(map(columns_named, [*value.keys(), *value.values()]))
         case tuple() | list() | set() | frozenset():

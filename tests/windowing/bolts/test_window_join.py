@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,7 @@ from windbolt import (
     sinks,
     spouts,
 )
+from windbolt.policies import Action, EvictionPolicy, TriggerPolicy
 from windbolt.testing import run_bolt
 
 Json = dict[str, Any]
@@ -383,3 +384,29 @@ def test_a_late_stream_comes_to_a_checkpoint_only_where_the_columns_stay(tmp_pat
     run(join(outputs="seller int, name string"), "few")
     with pytest.raises(CheckpointError, match="bolt 'join': columns was 'id long, name string, ts long, seller int'"):
         run(join(outputs="name string").with_late_tuple_stream("late"), "few")
+
+
+class KeepsAll(EvictionPolicy):
+    reads = "price"
+
+    def evict(self, event: Any, context: Any) -> Action:
+        return Action.PROCESS
+
+
+class WithoutNames(TriggerPolicy):
+    reads: ClassVar[Any] = 7
+
+    def track(self, event: Any, context: Any) -> bool:
+        return True
+
+
+def test_columns_that_a_policy_cannot_read_are_told_once() -> None:
+    bolt = WindowJoin("persons", "auctions", on=ON, outputs="name string").with_policies(trigger=WithoutNames())
+    builder = TopologyBuilder("join")
+    builder.set_spout("persons", spouts.memory(PERSONS))
+    builder.set_spout("auctions", spouts.memory(AUCTIONS))
+    declared = builder.set_bolt("join", bolt.with_policies(eviction=KeepsAll()))
+    declared.fields_grouping("persons", "id").fields_grouping("auctions", "seller")
+    builder.set_sink("out", sinks.memory()).from_("join")
+    with pytest.raises(TopologyError, match=r"1 problem:\n.*WithoutNames.reads = 7"):
+        builder.build()
