@@ -472,7 +472,7 @@ class CheckpointedRun(ABC):
         self.given, self.options, self.observers = topology, options, observers
         self.attempts = attempts or Attempts()
         self.halves = PairedCheckpoint(options.checkpoint)
-        self.claims = Claims(topology)
+        self.claims = Claims(topology, self.halves.uri)  # without a lock, a run may take a checkpoint over
         self.summary = Summary()
         self.watched: dict[str, WatchedFiles] = {}
         """The spouts of files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -45,7 +46,8 @@ from topologies.io.sinks import (
     MemorySink,
     TableSink,
     begin_in_memory,
-    lock_of,
+    claim_memory,
+    release_memory,
 )
 from windowing.errors import CheckpointError, ConfigError, SinkError
 from windowing.reprs import printable
@@ -62,8 +64,9 @@ class Claims:
     or that could outlive the process.
     """
 
-    def __init__(self, topology: Graph) -> None:
-        self.topology = topology
+    def __init__(self, topology: Graph, place: str | None = None) -> None:
+        """``place``: of the checkpoint, if a run may take it over from another one that goes on; None otherwise."""
+        self.topology, self._place = topology, place or uuid.uuid4().hex
         self._held: list[int] = []
         self._memories: list[MemorySink] = []
 
@@ -85,10 +88,10 @@ class Claims:
         while self._held:
             os.close(self._held.pop())
         while self._memories:
-            lock_of(self._memories.pop()).release()
+            release_memory(self._memories.pop(), self._place)
 
     def _claim_memory(self, name: str, sink: MemorySink) -> None:
-        if not lock_of(sink).acquire(blocking=False):
+        if not claim_memory(sink, self._place):
             raise ConfigError(
                 f"sink {name!r}: another run is writing into this sinks.memory()",
                 why="the rows of both would be mixed, and those of one would replace some of the other",

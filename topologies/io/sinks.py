@@ -62,7 +62,8 @@ class MemorySink:
     batches: dict[str, pa.Table] = field(default_factory=dict)
     _place: list[str] = field(default_factory=list, init=False)
     """The place of the checkpoint whose runs wrote these batches; empty before the first run."""
-    _lock: Lock = field(default_factory=Lock, init=False)
+    _writing: list[str] = field(default_factory=list, init=False)
+    """The places of the checkpoints whose runs write into it now."""
 
     def check(self) -> None:
         """Does nothing: there is nothing to check."""
@@ -104,9 +105,25 @@ def begin_in_memory(sink: MemorySink, place: str, last: str | None) -> None:
     sink._place[:] = [place]
 
 
-def lock_of(sink: MemorySink) -> Lock:
-    """Returns the lock that the run which writes into a sink has."""
-    return sink._lock
+_CLAIMING = Lock()
+
+
+def claim_memory(sink: MemorySink, place: str) -> bool:
+    """Returns True if a run may write into a sink until ``release_memory``: no run on another checkpoint does.
+
+    Two runs on one checkpoint may, while one takes it over from the other: only one of them commits.
+    """
+    with _CLAIMING:
+        if any(other != place for other in sink._writing):
+            return False
+        sink._writing.append(place)
+        return True
+
+
+def release_memory(sink: MemorySink, place: str) -> None:
+    """Lets runs on other checkpoints write into a sink."""
+    with _CLAIMING:
+        sink._writing.remove(place)
 
 
 @dataclass(frozen=True)

@@ -79,3 +79,20 @@ def test_a_claim_ends_with_its_process(folder: Path) -> None:
             Claims(topology(folder)).take()
         other.kill()
     run_local(topology(folder))
+
+
+def test_only_runs_on_one_checkpoint_share_a_sink_in_memory() -> None:
+    """A run may take over a checkpoint in a store from another one, which notices that at its next commit."""
+    builder, sink = TopologyBuilder("memory"), sinks.memory()
+    builder.set_spout("numbers", spouts.memory("n long"))
+    builder.set_sink("out", sink).from_("numbers")
+    built = builder.build()
+    first, next_ = Claims(built, "s3://bucket/ck"), Claims(built, "s3://bucket/ck")
+    first.take()
+    next_.take()
+    for other in (Claims(built), Claims(built, "s3://bucket/other")):
+        with pytest.raises(ConfigError, match="another run is writing into this sinks"):
+            other.take()
+    first.release()
+    next_.release()
+    Claims(built).take()
