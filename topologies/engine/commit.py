@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import count
 from shutil import get_terminal_size
 from typing import Protocol
 
@@ -55,6 +55,9 @@ from windowing.timestamps import from_datetime, show
 
 # Exclusive locks on the sinks of a run: on folders, and on sinks in memory.
 
+_RUNS = count()
+"""Numbers of runs whose checkpoints no other run can take over."""
+
 
 class Claims:
     """Locks a topology's sinks in memory, and the folders of its file sinks, against other runs, from ``take`` until
@@ -66,7 +69,7 @@ class Claims:
 
     def __init__(self, topology: Graph, place: str | None = None) -> None:
         """``place``: of the checkpoint, if a run may take it over from another one that goes on; None otherwise."""
-        self.topology, self._place = topology, place or uuid.uuid4().hex
+        self.topology, self._place = topology, place or f"run {next(_RUNS)}"
         self._held: list[int] = []
         self._memories: list[MemorySink] = []
 
