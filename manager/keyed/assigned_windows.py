@@ -302,18 +302,20 @@ class AssignedWindows:
         last: tuple[LastFired, NDArray[np.int64]] | None = None,
         sums: RunSums | None = None,
         traced: bool = False,
+        latest: int = -FOREVER,
     ) -> None:
         """``streams``: the names of the input streams. ``keys``: the key columns of each; empty without a key.
         ``task``: the index of the task among the bolt's tasks. ``sums``: set if rows are partial aggregates, not
         events. ``traced``: True if TupleWindows are needed for windows of partial aggregates too.
 
         ``released``: the windows that fired at the last limit, which are updated. ``last``: as for ``TupleWindows``.
+        ``latest``: see ``LiveEvents``.
         """
         self.released = FiredAtLimit.of(None) if released is None else released
         self.assigners = tuple(assigners)
         self._sums, self._traced = sums, traced
         needs_sides = any(assigner.needs_sides for assigner in self.assigners)
-        self._events = SortedEvents(events, streams, keys, needs_sides=needs_sides)
+        self._events = SortedEvents(events, streams, keys, needs_sides=needs_sides, latest=latest)
         self._tuple_windows = TupleWindows(
             self._events, task, several_kinds=len(self.assigners) > 1, last=last,
             timed=all(assigner.ends_by_time for assigner in self.assigners),

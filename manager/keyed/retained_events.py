@@ -27,6 +27,7 @@ from manager.storage.segments import (
 from policies.assigners import LiveEvents
 from windowing.columns import group_numbers, hash_order, is_sorted, order_within, stable_order, take_rows
 from windowing.events import count_by_stream
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -298,10 +299,11 @@ class SortedEvents:
         keys: Sequence[Sequence[str]] = (),
         *,
         needs_sides: bool = False,
+        latest: int = -FOREVER,
     ) -> None:
         """``streams``: the names of the input streams. ``keys``: the key columns of each; empty without a key.
         ``needs_sides``: True if assigners need the input of each event; then each event with a null in its key has a
-        different key."""
+        different key. ``latest``: see ``LiveEvents``."""
         self.stream_names = tuple(streams)
         self.accounts = Accounts(streams)
         self._events, self._keys = events, tuple(map(tuple, keys))
@@ -319,7 +321,7 @@ class SortedEvents:
         accounted = self._sorted(events.accounted)
         weights = None if events.weights is None else self._sorted(events.weights.sum(axis=1))
         self.live = LiveEvents(
-            times, codes, ends, closed_until, gaps, sides, accounted, self._order, covered_until, weights
+            times, codes, ends, closed_until, gaps, sides, accounted, self._order, covered_until, weights, latest
         )
         """The events in the form that assigners take, as they are before this evaluation."""
         self.accounted = (

@@ -59,6 +59,8 @@ class LiveEvents:
     windows of a count, the time of its last event. None: each row is an event."""
     weights: NDArray[np.int64] | None = None
     """The number of events that each row stands for. None: each row is an event."""
+    latest: int = -FOREVER
+    """At the end of the streams, the latest time that the bolt has reached or seen."""
 
     def __post_init__(self) -> None:
         make_read_only(
@@ -439,7 +441,8 @@ def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
     """Returns the last instant of each event in microseconds; for an endless event a finite time after all others.
 
     For a lifetime without length this is a time long before the event. If the limit ``upto`` is FOREVER, endless events
-    last until the latest known event of their key, so that the number of windows is finite.
+    last until the latest time that the bolt has seen, or the last end that is known of their key, so that the number of
+    windows is finite.
     """
     if live.ends is None:
         return live.starts
@@ -447,7 +450,7 @@ def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
     endless = live.ends == FOREVER
     cut = endless & (np.asarray(upto) == FOREVER)
     if cut.any():
-        known = np.where(endless, live.starts, np.maximum(lasts, live.starts))
+        known = np.maximum(np.where(endless, live.starts, np.maximum(lasts, live.starts)), live.latest)
         heads = first_of_keys(live)
         lasts[cut] = np.maximum.reduceat(known, np.flatnonzero(heads))[np.cumsum(heads, dtype=np.int64) - 1][cut]
     return lasts
@@ -574,7 +577,7 @@ class CalendarWindows(GridWindows):
     that the clocks show twice is two windows.
 
     An event with a lifetime is in every window that shares an instant with the lifetime (SI-27). At the end of the
-    streams an endless lifetime lasts as long as the latest known event of its key.
+    streams an endless lifetime lasts as long as ``last_instants`` says.
 
     Raises ConfigError for an unknown unit or zone, and for a ``last`` below 1.
     """

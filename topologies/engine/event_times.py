@@ -370,7 +370,7 @@ def lifetimes(
         ends = np.where(shapes == "point", times + 1, ends)
         ends = np.where(shapes == "start_edge", FOREVER, ends)
         edges = np.asarray(shapes == "end_edge")
-        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & ~present
+        unknown = np.isin(shapes.astype(str), ("interval", "end_edge")) & (ends == FOREVER)
         wrong.append(reasons_of(unknown, "it has no end"))
     wrong.append(reasons_of(ends <= times, "its lifetime ends before it begins, or as it begins"))
     return ends, edges, wrong

@@ -363,8 +363,10 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    events = times[accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())]  # rejected events do not count
-    latest = int(events.max()) if len(events) else None
+    seen = accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())
+    if END_EDGE_COLUMN in table.column_names:
+        seen = seen & ~table.column(END_EDGE_COLUMN).to_numpy(zero_copy_only=False)
+    latest = int(times[seen].max()) if seen.any() else None  # as for the watermark: see ``_advancing``
     return replace(ref, earliest_live=int(times.min()), latest_live=latest, by_stream=by_stream)
 
 

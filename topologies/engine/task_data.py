@@ -546,6 +546,8 @@ class BatchEnd:
     """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
     latest: int = NONE
     """At the end of the streams, the latest time that the bolt has seen, in microseconds."""
+    reached: int = -FOREVER
+    """At the end of the streams, the time up to which the watermark or the clock had closed windows."""
 
 
 @dataclass(frozen=True)

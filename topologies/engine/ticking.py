@@ -367,7 +367,10 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     sections, items = progress.unadmitted_of(node.name).by_task(), list[FireItem]()
     at_the_end = frontiers.current == FOREVER
     latest = latest_seen(node, bolt_state, sections.values(), advance.clock) if at_the_end else NONE
-    end = BatchEnd(advance.clock, bolt_state.watermark.current, floor_of(node, bolt_state, advance.clock), latest)
+    reached = _at_the_end(progress, node, advance) if at_the_end else frontiers.current
+    before_end = max((each for each in (frontiers.previous, reached) if each is not None), default=-FOREVER)
+    floor = floor_of(node, bolt_state, advance.clock)
+    end = BatchEnd(advance.clock, bolt_state.watermark.current, floor, latest, before_end)
     for number, state in enumerate(bolt_state.tasks):
         waiting = ToAdmit(
             sections.get(number),
@@ -383,7 +386,6 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
             )
         elif end.floor > state.key_floor:  # even for a task that never had events
             bolt_state.tasks[number] = state.with_key_floor(end.floor)
-    reached = frontiers.current if frontiers.current != FOREVER else _at_the_end(progress, node, advance)
     if reached is not None:
         bolt_state.frontier = reached
     return items

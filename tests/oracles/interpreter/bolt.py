@@ -257,7 +257,7 @@ class Bolt:
             event.end = FOREVER if end is None or end >= OPEN_END else end
             if lifetime.shape_field is not None:  # SI-3: points and start edges say no end, and the two others must
                 shape = str(fields.get(lifetime.shape_field))
-                event.shape = shape if shape in ("point", "start_edge") or end is not None else None
+                event.shape = shape if shape in ("point", "start_edge") or event.end < FOREVER else None
                 event.end = {"point": None, "start_edge": FOREVER}.get(shape, event.end)
                 if shape not in ("point", "interval", "start_edge", "end_edge"):
                     event.shape = None  # anything else is no event
@@ -320,7 +320,8 @@ class Bolt:
                 times.touch(where)
             else:
                 times.count(where, event.came, is_end=event.shape == "end_edge")  # being moved says nothing of time
-                self.latest_event = most(event.time, self.latest_event)
+                if event.shape != "end_edge":
+                    self.latest_event = most(event.time, self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action.startswith("stopped"):
             self.stopping += [f"an event of {show(time)} " for time in (event.own or 0, event.time)]
@@ -685,8 +686,12 @@ class Bolt:
         late = self.rules.allowed_lateness.micros + int(self.waits)
         if self.event_time and self.reached is not None and span[1] <= self.reached - late:
             return True
-        latest = self.latest_event if self.event_time else self.reached  # by the clock: after the last clock
-        return latest is not None and span[0] < latest + int(not grid.holds_end)
+        return self.latest is not None and span[0] < self.latest + int(not grid.holds_end)
+
+    @property
+    def latest(self) -> int | None:
+        """The latest time that has come when the streams end."""
+        return self.latest_event if self.event_time else self.reached
 
     def show(self, window: Window, content: list[Event], pane: Json | None) -> None:
         """A window fires."""

@@ -204,9 +204,9 @@ class Fixed(Kind):
     def reach(self, event: Event) -> list[tuple[int, int]]:
         """The windows that time has reached since it last asked for those of an event without an end."""
         last: Any = most(self.bolt.time(self.key), self.bolt.by_idleness, event.time)
-        if self.over(FOREVER - 1):  # "Bounds": an event without an end lasts until the latest moment that is known
-            known = [each for each in self.bolt.accepted if each.key == self.key and each.shape != "end_edge"]
-            last = max(each.time if each.until == FOREVER else each.until - 1 for each in known)
+        if self.over(FOREVER - 1):  # "Bounds": it lasts until the bolt's latest event or its key's last known end
+            ends = [each.until for each in self.bolt.accepted if each.key == self.key and each.shape != "end_edge"]
+            last = most(self.bolt.latest, *(end - 1 for end in ends if end < FOREVER))
         spans = self.spans(replace(event, end=last + 1))
         found = [span for span in spans if self.over(span[1]) and span[1] > self.lasting[event]]
         self.lasting[event] = max([self.lasting[event], *(end for _, end in found)])

@@ -275,7 +275,7 @@ def known_of_keys(bolt: Bolt) -> dict[Key, Json]:
 def marks_of(bolt: Bolt) -> Iterator[tuple[Place, int | None]]:
     times = bolt.times
     for place, mark in times.marks.items() if not times.per_key else ():
-        if not times.is_silent(mark):
+        if not times.is_silent(place):
             made = None if times.at_ticks and times.is_inner(place) else mark.mark
             if times.at_ticks and mark.latest is not None and times.makes_marks(place):  # at the next tick
                 made = most(made, mark.latest - times.rules_of(place).delay)

@@ -89,10 +89,11 @@ class Times:
     def is_inner(self, where: Where) -> bool:
         return not self.per_key and where[0] in self.inner
 
-    def is_silent(self, mark: Mark) -> bool:
-        """ "On one input or partition": it is left out of the watermark after its idle timeout."""
-        timeout = self.rules.partition_idle_timeout
-        return timeout is not None and self.looked_at - mark.arrived >= timeout.micros
+    def is_silent(self, where: Where) -> bool:
+        """ "On one input or partition": it is left out of the watermark after its idle timeout; but a stream of a
+        windowed bolt always has the watermark of that bolt."""
+        timeout, mark = self.rules.partition_idle_timeout, self.marks[where]
+        return timeout is not None and not self.is_inner(where) and self.looked_at - mark.arrived >= timeout.micros
 
     def makes_marks(self, where: Where) -> bool:
         """An input that imports makes none of its own, unless it is to do both (SI-16)."""
@@ -113,7 +114,7 @@ class Times:
 
     def touch(self, where: Where) -> None:
         """An event that says nothing about time makes no partition known, and wakes none ("Partitions")."""
-        if not self.has_partitions or (where in self.marks and not self.is_silent(self.marks[where])):
+        if not self.has_partitions or (where in self.marks and not self.is_silent(where)):
             self.of(where).arrived = self.clock
 
     def sent(self, where: Where, time: int) -> None:
@@ -223,7 +224,7 @@ class Times:
             given = least(*(mark.mark for (stream, _), mark in self.marks.items() if stream == giver))
             if given is not None:
                 self.of((taker, None)).lift(given)
-        marks = [mark.mark for mark in self.marks.values() if not self.is_silent(mark)]
+        marks = [mark.mark for where, mark in self.marks.items() if not self.is_silent(where)]
         if self.rules.watermark_combine is WatermarkCombiner.MAX:
             found = most(*marks)
         else:

@@ -314,13 +314,10 @@ class TaskKnownKeys:
         """Returns the time in microseconds up to which windows without events are due at the end of the streams: the
         time up to which the watermark has closed windows, or the end of the last window that may hold the bolt's latest
         event."""
-        end, until = self._end, NONE
-        if self._node.event_time and end.watermark is not None:
-            until = int(self._node.closed_until_at(np.array([end.watermark]))[0])
-        if end.latest == NONE:
-            return until
+        if self._end.latest == NONE:
+            return self._end.reached
         assert grid.last_end is not None
-        return max(until, int(grid.last_end(np.array([end.latest]), None)[0]))
+        return max(self._end.reached, int(grid.last_end(np.array([self._end.latest]), None)[0]))
 
 
 def _key_columns(node: WindowedNode) -> pa.Schema:
@@ -421,6 +418,7 @@ class Evaluations:
         settings = node.bolt.settings
         self._node, self._task, self._keys = node, item.task, keys
         self._sums, self._traced = sums, traced
+        self._latest = max(item.end.latest, item.end.reached - 1)
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
@@ -465,7 +463,7 @@ class Evaluations:
         windows = AssignedWindows(
             self._node.assigners, held, self._node.streams, keys=self._node.keys,
             task=self._task, released=self._released, last=None if scope.last is None else (scope.last, chosen),
-            sums=self._sums, traced=self._traced,
+            sums=self._sums, traced=self._traced, latest=self._latest,
         )  # fmt: skip
         span = self._span(windows, held, scope)
         for window in self._due(windows, span, scope):
