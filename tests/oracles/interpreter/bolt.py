@@ -271,6 +271,8 @@ class Bolt:
         event.arrived = at
         if self.arrival_field is not None and stream not in self.inner:
             event.arrived = moment_in(fields, self.arrival_field)
+        put_in = self.of_inputs.get(stream, rules).watermark_field if self.event_time else None
+        event.sent = moment_in(fields, put_in)  # the clock has no marks
         self.waiting.append(event)
 
     @property
@@ -290,10 +292,8 @@ class Bolt:
         self.meet_partitions()
         where: Any = event.key if times.per_key else (event.stream, self.partition(event))
         self.rows_in_batch += 1
-        put_in = self.of_inputs.get(event.stream, rules).watermark_field if self.event_time else None
-        sent = moment_in(event.fields, put_in)  # the clock has no marks
-        if sent is not None:
-            times.sent(where, sent)
+        if event.sent is not None:
+            times.sent(where, event.sent)
             self.decide(event, "watermark", where)
             return
         self.account("received", event)
@@ -309,7 +309,8 @@ class Bolt:
         if event.stream not in self.inner:  # "A bolt behind a windowed bolt": rules by arrival are for others
             latest: Any = most(event.arrived, times.latest_arrival and times.latest_arrival[0])
             times.latest_arrival = latest, times.clock
-            ahead = [each.arrived for each in behind if each.stream not in self.inner and is_valid(each)]
+            outer = [each for each in behind if each.stream not in self.inner and each.sent is None]
+            ahead = [each.arrived for each in outer if is_valid(each)]
             times.silent_until = min([latest, *ahead])
         repeated = self.is_repeated(event)  # found before lateness is judged (decision 29)
         action = self.judge(event, where)

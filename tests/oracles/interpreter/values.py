@@ -59,6 +59,8 @@ class Event:
     """The time that it had before it was moved because its windows had closed."""
     arrived: int | None = None
     """The time of its arrival, where it is known."""
+    sent: int | None = None
+    """The watermark that a row of the source is, which is then no event."""
 
     @property
     def until(self) -> int:
