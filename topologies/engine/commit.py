@@ -53,23 +53,24 @@ from windowing.errors import CheckpointError, ConfigError, SinkError
 from windowing.reprs import printable
 from windowing.timestamps import from_datetime, show
 
-# Exclusive locks on the sinks of a run: on folders, and on sinks in memory.
+# Locks on the sinks of a run: on folders, and on sinks in memory.
 
-_RUNS = count()
-"""Numbers of runs whose checkpoints no other run can take over."""
+_UNSHARED_RUNS = count()
+"""Numbers that tell runs apart whose checkpoints no other run can take over."""
 
 
 class Claims:
-    """Locks a topology's sinks in memory, and the folders of its file sinks, against other runs, from ``take`` until
-    ``release`` or the end of this process.
+    """Locks a topology's sinks in memory, and the local folders of its file sinks, against other runs, from ``take``
+    until ``release`` or the end of this process. Runs on one checkpoint share its sinks in memory, while one takes it
+    over from the other.
 
-    Only for local folders. The folder itself is locked, not a file in it, so no file is left that a reader could find
-    or that could outlive the process.
+    A folder itself is locked, not a file in it, so no file is left that a reader could find or that could outlive the
+    process.
     """
 
     def __init__(self, topology: Graph, place: str | None = None) -> None:
         """``place``: of the checkpoint, if a run may take it over from another one that goes on; None otherwise."""
-        self.topology, self._place = topology, place or f"run {next(_RUNS)}"
+        self.topology, self._place = topology, place or f"run {next(_UNSHARED_RUNS)}"
         self._held: list[int] = []
         self._memories: list[MemorySink] = []
 

@@ -316,8 +316,7 @@ def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) ->
         for stream in (settings.late_stream, settings.refused_stream, ERRORS)
         if stream is not None
     )
-    capacity = settings.capacity
-    full_by_bytes = capacity is not None and capacity.bytes is not None and not capacity.columns
+    full_by_bytes = settings.capacity is not None and settings.capacity.needs_all_columns
     if whole_rows or full_by_bytes or type(node.bolt).for_inputs is not Component.for_inputs:
         return None
     needed = _union([frozenset(asked), columns_named(settings), _grouped(node.inputs)])

@@ -55,15 +55,22 @@ class ConsoleSink:
         """Does nothing: there is nothing to check."""
 
 
+@dataclass
+class _MemoryWriters:
+    """The runs that have written, and write, into a sink in memory, by the places of their checkpoints."""
+
+    checkpoint: str | None = None
+    """The checkpoint whose runs wrote its batches; None before the first run."""
+    running: list[str] = field(default_factory=list)
+    """The checkpoints of the runs that write into it now."""
+
+
 @dataclass(frozen=True, eq=False)
 class MemorySink:
     """Keeps all rows in the driver's memory. For tests and examples."""
 
     batches: dict[str, pa.Table] = field(default_factory=dict)
-    _place: list[str] = field(default_factory=list, init=False)
-    """The place of the checkpoint whose runs wrote these batches; empty before the first run."""
-    _writing: list[str] = field(default_factory=list, init=False)
-    """The places of the checkpoints whose runs write into it now."""
+    _writers: _MemoryWriters = field(default_factory=_MemoryWriters, init=False)
 
     def check(self) -> None:
         """Does nothing: there is nothing to check."""
@@ -100,9 +107,9 @@ class MemorySink:
 def begin_in_memory(sink: MemorySink, place: str, last: str | None) -> None:
     """Called when a run begins: forgets the rows of runs on other checkpoints, and of batches that the checkpoint
     lacks. ``last``: key of its last batch; None if it is new."""
-    for key in [key for key in sink.batches if last is None or sink._place != [place] or key > last]:
+    for key in [key for key in sink.batches if last is None or sink._writers.checkpoint != place or key > last]:
         del sink.batches[key]
-    sink._place[:] = [place]
+    sink._writers.checkpoint = place
 
 
 _CLAIMING = Lock()
@@ -114,16 +121,16 @@ def claim_memory(sink: MemorySink, place: str) -> bool:
     Two runs on one checkpoint may, while one takes it over from the other: only one of them commits.
     """
     with _CLAIMING:
-        if any(other != place for other in sink._writing):
+        if any(other != place for other in sink._writers.running):
             return False
-        sink._writing.append(place)
+        sink._writers.running.append(place)
         return True
 
 
 def release_memory(sink: MemorySink, place: str) -> None:
     """Lets runs on other checkpoints write into a sink."""
     with _CLAIMING:
-        sink._writing.remove(place)
+        sink._writers.running.remove(place)
 
 
 @dataclass(frozen=True)

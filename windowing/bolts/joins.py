@@ -299,7 +299,7 @@ class Join(WindowedBolt):
         ``outputs``, for a subclass, whose code may read others, and where rows leave the bolt as they came."""
         settings = self.settings
         whole_rows = settings.late_stream is not None or settings.refused_stream is not None
-        by_bytes = settings.capacity is not None and settings.capacity.bytes is not None
+        by_bytes = settings.capacity is not None and settings.capacity.needs_all_columns
         own_code = type(self).__module__ != __name__
         if self._outputs is None or self.reads is not None or own_code or whole_rows or by_bytes:
             return super().declared_columns

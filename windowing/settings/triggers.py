@@ -221,6 +221,11 @@ class Capacity:
     columns: tuple[str, ...] = ()
     """The columns whose bytes count; empty: all columns."""
 
+    @property
+    def needs_all_columns(self) -> bool:
+        """True if the bytes of all columns count."""
+        return self.bytes is not None and not self.columns
+
     def __post_init__(self) -> None:
         for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):
             whole = isinstance(given, int) and not isinstance(given, bool)

@@ -125,7 +125,7 @@ class Drive:
         self.checkpoint = checkpoint or self.checkpoint
         for node in self.topology.sinks.values():
             if isinstance(node.sink, MemorySink):
-                node.sink._place[:] = [self.checkpoint.place]
+                node.sink._writers.checkpoint = self.checkpoint.place
         self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcess()))
 
     # ---- a batch
