@@ -342,16 +342,17 @@ def limits(bench: Bench) -> None:
             )
         entries = [
             Entry(
-                _of_batches(bench, name, each), Question(_LIMITS[events is wide], "foreachBatch"), events, BATCH, events
+                _of_batches(bench, name, each),
+                Question(HIGHEST.name if events is wide else "W2", "foreachBatch"),
+                events,
+                BATCH,
+                events,
             )
             for name, (each, events) in arms.items()
         ]
         bench.contest("limits", entries, "data batches", lambda notes: {
             "ms a batch": ", ".join(f"{ms:.0f}" for note in notes for ms in note["ms a batch"])
         })  # fmt: skip
-
-
-_LIMITS = {False: "W2", True: HIGHEST.name}
 
 
 def _of_batches(bench: Bench, name: str, each_batch: Callable[[Job], EachBatch]) -> Arm:
