@@ -321,7 +321,7 @@ class Bolt:
                 times.touch(where)
             else:
                 times.count(where, event.came, is_end=event.shape == "end_edge")  # being moved says nothing of time
-                if event.shape != "end_edge":
+                if event.shape != "end_edge" and not (repeated and event.stream in self.inner):
                     self.latest_event = most(event.time, self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action.startswith("stopped"):
@@ -684,8 +684,8 @@ class Bolt:
         """At the end of the streams only those that do not begin after the latest event of the bolt (decision 46)."""
         if not self.closed or not self.rules.close_fires:
             return grid.over(span[1])
-        late = self.rules.allowed_lateness.micros + int(self.waits)
-        if self.event_time and self.reached is not None and span[1] <= self.reached - late:
+        closed = self.closed_before_the_end
+        if closed is not None and span[1] <= closed:
             return True
         return self.latest is not None and span[0] < self.latest + int(not grid.holds_end)
 
@@ -694,10 +694,17 @@ class Bolt:
         """The latest time that has come when the streams end."""
         return self.latest_event if self.event_time else self.reached
 
+    @property
+    def closed_before_the_end(self) -> int | None:
+        """The time up to which windows had closed when the streams ended."""
+        if not self.event_time or self.reached is None:
+            return self.by_idleness
+        return most(self.reached - self.rules.allowed_lateness.micros - int(self.waits), self.by_idleness)
+
     def show(self, window: Window, content: list[Event], pane: Json | None) -> None:
         """A window fires."""
-        of_key = [each for each in self.emitted if each.window.key == window.key]
-        before = (of_key[-1].content if of_key else []) if pane is None else self.windowed
+        last = next((each for each in reversed(self.emitted) if each.window.key == window.key), None)
+        before = (last.content if last else []) if pane is None else self.windowed
         expired = [event for event in before if event in self.accepted and event not in content]
         key = window.key[-len(self.rules.key) :] if self.rules.key and window.key else None
         shown: Json = {
@@ -715,7 +722,8 @@ class Bolt:
         if pane is not None:
             shown["pane"] = pane
             shown.pop("expired", None)
-        fired = Fired(replace(window), content, expired, shown, len(of_key) + 1, task_of(window, content))
+        number = last.number + 1 if last else 1
+        fired = Fired(replace(window), content, expired, shown, number, task_of(window, content))
         fired.is_final = pane is None or pane["last"]
         if self.rules.panes is not None and self.rules.panes.mode is not PaneMode.DISCARDING:
             taken = self.taken_back(window)

@@ -234,7 +234,8 @@ class Assigned(Choices):
 
 
 def place_of(bolt: str, shown: Json) -> str:
-    return str([bolt, shown["start"], shown["end"], str(shown.get("key")), (shown.get("pane") or {}).get("index")])
+    pane = (shown.get("pane") or {}).get("index")
+    return str([bolt, shown["start"], shown["end"], str(shown.get("key")), pane, shown["events"]])
 
 
 @cache

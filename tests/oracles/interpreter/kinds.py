@@ -204,9 +204,10 @@ class Fixed(Kind):
     def reach(self, event: Event) -> list[tuple[int, int]]:
         """The windows that time has reached since it last asked for those of an event without an end."""
         last: Any = most(self.bolt.time(self.key), self.bolt.by_idleness, event.time)
-        if self.over(FOREVER - 1):  # "Bounds": it lasts until the bolt's latest event or its key's last known end
+        if self.over(FOREVER - 1):  # "Bounds": until the latest time of the bolt, or the last end known of its key
             ends = [each.until for each in self.bolt.accepted if each.key == self.key and each.shape != "end_edge"]
-            last = most(self.bolt.latest, *(end - 1 for end in ends if end < FOREVER))
+            known = [*(end for end in ends if end < FOREVER), self.bolt.closed_before_the_end]
+            last = most(self.bolt.latest, *(end - 1 for end in known if end is not None))
         spans = self.spans(replace(event, end=last + 1))
         found = [span for span in spans if self.over(span[1]) and span[1] > self.lasting[event]]
         self.lasting[event] = max([self.lasting[event], *(end for _, end in found)])
