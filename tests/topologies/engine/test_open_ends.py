@@ -12,7 +12,7 @@ from pyarrow.json import read_json
 from pyarrow.parquet import read_table
 
 from topologies.testing.bolt_run import run_bolt
-from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
+from windbolt import RunOptions, TopologyBuilder, replay, run_local, sinks, spouts
 from windowing import (
     AggregateBolt,
     AlterLifetime,
@@ -165,3 +165,13 @@ def test_a_bolt_behind_it_takes_rows_that_come_at_no_time() -> None:
     assert out.rows == [{"n": 2}]
     accounts = summary.this_run()["minutes"].accounts
     assert (accounts["received"], accounts["windowed"], accounts["unwindowed"]) == (3, 2, 1)
+
+
+@pytest.mark.parametrize("ticks", [[], [{"tick": "watermark"}]])
+def test_it_is_in_the_windows_that_begin_by_the_latest_event_of_the_bolt(ticks: list[dict[str, str]]) -> None:
+    bolt = {"length": "10ms", "sliding": "10ms", "end_field": "until", "timestamp_field": "ts", "key": ["k"]}
+    events = [{"event": {"id": "open", "ts": 1, "k": "a"}}, {"event": {"id": "late", "ts": 35, "k": "b", "until": 36}}]
+    found = replay({"name": "open", "bolt": bolt, "steps": [*events, *ticks, {"close": True}]}).windows
+    assert sorted((window["end"], *window["events"]) for window in found) == [
+        (10, "open"), (20, "open"), (30, "open"), (40, "late"), (40, "open"),
+    ]  # fmt: skip
