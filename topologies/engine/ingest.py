@@ -144,8 +144,8 @@ class WindowedInputs:
             seen = times if all_accepted(codes) and timed_rows.end_edges is None else times[_advancing(timed_rows)]
             latest = int(seen.max()) if len(seen) else None
         elif node.event_time and not node.brings_time[input_index] and rows.times is not None:
-            valid = codes != Decision.INVALID
-            skew = int((rows.times - times)[valid].max()) if valid.any() else None
+            events = (codes != Decision.INVALID) & (codes != Decision.WATERMARK)
+            skew = int((rows.times - times)[events].max()) if events.any() else None
         progress = InputProgress(latest, skew, timed_rows.arrived, rows.clock, rows.clock)
         self._ledger.note_progress(node, input_index, progress)
 

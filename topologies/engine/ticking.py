@@ -42,14 +42,13 @@ if TYPE_CHECKING:
 def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[UnadmittedSections], clock: int) -> int:
     """Returns the latest event time so far in microseconds, over all tasks; in processing time, the clock.
 
-    NONE without events. From other windowed bolts only live events count, and events that ``arrived`` in this batch:
-    all others are behind the watermark. On other inputs no event is later than ``latest`` of the
-    bolt's ``WatermarkState``.
+    NONE without events. ``latest`` of the bolt's ``WatermarkState`` has that of each spout's stream, and for a stream
+    of a windowed bolt the time that this has reached. Only live events, and those that ``arrived`` in this batch, may
+    be later than that.
     """
     if not node.event_time:
         return clock
-    own = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
-    known = [bolt_state.watermark.latest[label] for label in own if label in bolt_state.watermark.latest]
+    known = [bolt_state.watermark.latest[label] for label in node.streams if label in bolt_state.watermark.latest]
     times = [task.refs.latest_live for task in bolt_state.tasks]
     times += [sections.refs.latest_live for sections in arrived]
     return max([*known, *(time for time in times if time is not None)], default=NONE)

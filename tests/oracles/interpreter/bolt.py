@@ -321,7 +321,7 @@ class Bolt:
                 times.touch(where)
             else:
                 times.count(where, event.came, is_end=event.shape == "end_edge")  # being moved says nothing of time
-                if event.shape != "end_edge" and not (repeated and event.stream in self.inner):
+                if event.shape != "end_edge":
                     self.latest_event = most(event.time, self.latest_event)
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action.startswith("stopped"):
@@ -511,13 +511,11 @@ class Bolt:
         self.gone |= {edge, start} if start.end == start.time else {edge}
 
     def give_up_edges(self) -> None:
-        """joins, "By lifetime": no start can come any more for an end that the watermark has reached, or passed where
-        late events are cut."""
+        """joins, "By lifetime": no start can come any more once the windows up to an end have closed, or a microsecond
+        later where late events are cut."""
         for edge in list(self.half):
-            time = self.time(edge.key)
             is_cut = self.of_inputs.get(edge.stream, self.rules).late_action is LateAction.CUT
-            end = edge.until + is_cut + self.rules.allowed_lateness.micros
-            if time is not None and time >= min(end, FOREVER):
+            if self.over(edge.key)(edge.until + is_cut):
                 self.half.remove(edge)
                 self.accepted.remove(edge)
                 self.account("invalid", edge)
@@ -691,8 +689,9 @@ class Bolt:
 
     @property
     def latest(self) -> int | None:
-        """The latest time that has come when the streams end."""
-        return self.latest_event if self.event_time else self.reached
+        """The latest time that has come when the streams end: of an event, or where the bolts before it are."""
+        inner = (mark.latest for (stream, _), mark in self.times.marks.items() if stream in self.inner)
+        return most(self.latest_event, *inner) if self.event_time else self.reached
 
     @property
     def closed_before_the_end(self) -> int | None:
