@@ -54,7 +54,8 @@ class PaneStates:
     """1 if a firing has closed the window before its end (``Panes(closes=True)``), so that it takes no more events;
     else 0."""
     repaired: NDArray[np.int64]
-    """1 if events of the window have been repaired since its last firing, whose rows are then wrong; else 0."""
+    """1 if events of the window have been repaired since its last firing, whose rows are then wrong, so that it fires
+    without a trigger; else 0."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -102,10 +103,6 @@ class OpenPanes:
     window, except ``owners``."""
 
     states: PaneStates
-    split: NDArray[np.bool_]
-    """True for windows that hold only a part of an earlier window that has fired."""
-    changed: NDArray[np.bool_]
-    """True for windows that have fired with another start or end, as one window or several."""
     fired_at_former_end: NDArray[np.bool_]
     """True for windows that have fired at an end, and now have another end."""
     owners: NDArray[np.int64]
@@ -143,12 +140,13 @@ class PaneDecisions:
             shut=np.zeros(count, np.int64),
             repaired=np.zeros(count, np.int64),
         )
-        split, changed, end_was_known = (np.zeros(count, np.bool_) for _ in range(3))
+        end_was_known = np.zeros(count, np.bool_)
         owners = np.full(len(self.before), -1)
         if not len(before) or not count:
-            return OpenPanes(states, split, changed, np.zeros(count, np.bool_), owners)
+            return OpenPanes(states, np.zeros(count, np.bool_), owners)
         if merging:
             owners[of_kind], split = _match_covered(states, before)
+            states.repaired[split] = 1  # else nothing but another event changes the edges of a session
         else:
             owners[of_kind] = _match_equal(states, before)
         known = np.flatnonzero(owners[of_kind] >= 0)
@@ -159,13 +157,11 @@ class PaneDecisions:
         np.maximum.at(states.repaired, owner, matched.repaired)
         np.minimum.at(states.clock, owner, matched.clock)
         np.minimum.at(states.mark, owner, matched.mark)
-        other = (starts[owner] != matched.start) | (ends[owner] != matched.end)
-        changed[owner[other & (matched.index > 0)]] = True
         same_end = ends[owner] == matched.end
         end_was_known[owner[same_end]] = True
         counts = same_end | ~end_was_known[owner]  # if an earlier window has the same end, it alone decides
         np.maximum.at(states.on_time, owner[counts], matched.on_time[counts])
-        return OpenPanes(states, split, changed, (states.on_time > 0) & ~end_was_known, owners)
+        return OpenPanes(states, (states.on_time > 0) & ~end_was_known, owners)
 
     def decide(
         self,
@@ -190,7 +186,7 @@ class PaneDecisions:
         states.on_time[~ended] = 0
         if grown is not None and moment.lateness is not None:
             states.on_time[windows.fired_at_former_end & grown] = 0
-        revised = self._revised(windows, fresh)
+        revised = (states.repaired > 0) & (states.shut == 0) & (panes.mode is not PaneMode.DISCARDING)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._fired_by_trigger(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
@@ -213,19 +209,6 @@ class PaneDecisions:
         self._kept.append(states.take(np.flatnonzero(~final)))
         self._closed |= (windows.owners >= 0) & final[windows.owners]
         return firing, fired
-
-    def _revised(self, windows: OpenPanes, fresh: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns a mask of the windows that fire without a trigger, because rows of an earlier firing are now wrong.
-
-        These are all parts of a window that was split, windows that changed without a new event, and windows whose
-        events were repaired. A changed window with new events waits for its trigger.
-        """
-        if self.panes.mode is PaneMode.DISCARDING:
-            return np.zeros(len(fresh), np.bool_)
-        states = windows.states
-        repaired = (states.repaired > 0) & (states.index > 0) & (states.shut == 0)
-        revised: NDArray[np.bool_] = windows.split | (windows.changed & (fresh == 0)) | repaired
-        return revised
 
     def _at_end(
         self,

@@ -64,7 +64,7 @@ FAULTS = {
         needs=("session", "panes"),
     ),
     38: Fault(
-        "the row of a session that splits is not taken back",
+        "the row of a session that a repair splits is not taken back",
         (
             (
                 _PANES,
@@ -73,7 +73,8 @@ FAULTS = {
             ),
             (_CALLS, "if span[0] < end and start < span[1]]", "if start <= span[0] and span[1] <= end]"),
         ),
-        needs=("max_duration", "panes"),
+        needs=("session", "panes"),
+        variant="repaired",
     ),
     39: Fault(
         "lateness of sessions does not know of their longest duration",

@@ -296,6 +296,12 @@ def panes(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "which events are new to a session would depend on the firings of the others",
             "give the sessions a bolt of their own",
         )
+    if any(isinstance(kind, Session) and kind.max_duration is not None for kind in settings.kinds):
+        yield bolt.fault(
+            "has panes, and sessions with a max_duration",
+            "a late event may cut a session elsewhere after it has fired, and its rows would be of none that there is",
+            "leave one of the two out",
+        )
     if settings.lifetime is not None:
         yield bolt.fault(
             "has panes, and events that last",
@@ -346,15 +352,6 @@ def _retracted(bolt: CheckedBolt) -> Iterator[ConfigError]:
             f"emits columns {list(taken)}",
             "it may retract its rows, and windbolt adds columns of these names to them",
             "rename them",
-        )
-    panes = bolt.settings.panes
-    cut = any(isinstance(kind, Session) and kind.max_duration is not None for kind in bolt.settings.kinds)
-    if panes is not None and panes.at_end is not None and panes.on_time and cut:
-        yield bolt.fault(
-            "has panes with at_end= that take rows back, and sessions with a max_duration",
-            "a late event may cut a session that has fired into parts too small to fire, so that nothing would take "
-            "its rows back",
-            "leave at_end= out, or use mode='accumulating', or sessions without max_duration",
         )
 
 

@@ -326,8 +326,6 @@ def windows(node: Node, bolt: Bolt, theirs: list[Json]) -> Iterator[str]:
         unknown |= {"new", "by"}
     if node.make == ["told"] and bolt.rules.panes is None:
         names = ["key", "kind"]
-    elif node.make != ["told"] and bolt.rules.panes is not None and any(has_longest(kind) for kind in bolt.kinds):
-        unknown |= {"new", "pane"}
 
     def prepared(found: Iterable[Json]) -> list[Json]:
         left = [{name: value for name, value in one.items() if name not in unknown} for one in found]
@@ -344,10 +342,6 @@ def windows(node: Node, bolt: Bolt, theirs: list[Json]) -> Iterator[str]:
     if len(wanted) != len(got):
         more = wanted[len(got) :] or got[len(wanted) :]
         yield f"window of {node.name} {'missing' if len(wanted) > len(got) else 'too many'}: {brief(more[0])}"
-
-
-def has_longest(kind: Any) -> bool:
-    return getattr(kind, "max_duration", None) is not None
 
 
 def brief(window: Json) -> str:

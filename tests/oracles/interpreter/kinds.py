@@ -439,17 +439,14 @@ class Sessions(Kind):
         """ "Closing": a session goes on with the firings of all that it covers; one that holds only a part of a session
         begins anew."""
         covered = [each for each in self.before if window.covers(each)]
-        crossed = [each for each in self.before if each not in covered and window.overlaps(each)]
         there = [each for each in covered if each.end == window.end]
         window.fired = max((each.fired for each in covered), default=0)
         window.shown = {event for each in self.before for event in each.shown} & set(window.events)
         window.ended_at = most(*(each.ended_at for each in there or covered))
         window.mark = min((each.mark for each in covered if each.mark is not None), default=None)
         window.clock = min((each.clock for each in covered if each.clock is not None), default=None)
-        window.repaired = any(each.repaired for each in covered)
-        grown = len(window.shown) < len(window.events)
-        moved = [each for each in covered if each.fired and (each.start, each.end) != (window.start, window.end)]
-        window.parts_of_shown = any(each.fired for each in crossed) or (bool(moved) and not grown)
+        parted = [each for each in self.before if each not in covered and window.overlaps(each)]  # by a repair
+        window.repaired = any(each.repaired for each in covered) or any(each.fired for each in parted)
         return window
 
 

@@ -41,7 +41,7 @@ def look(bolt: Bolt, window: Window, *, is_closed: bool) -> tuple[list[Event], J
     window.mark, window.clock = watermark, bolt.times.clock
     if timing != "early":
         window.ended_at = window.end
-    window.shut, window.parts_of_shown, window.repaired = panes.closes, False, False
+    window.shut, window.repaired = panes.closes, False
     return content, pane
 
 
@@ -59,8 +59,7 @@ def has_ended(bolt: Bolt, window: Window) -> bool:
 def due(bolt: Bolt, window: Window, is_closed: bool) -> str | None:
     """Whether, and with which timing, a window fires now."""
     panes, new = bolt.rules.panes, [event for event in window.events if event not in window.shown]
-    # A session that has fired was cut elsewhere, or a repair has changed a window: all that hold such events fire.
-    revised = (window.parts_of_shown or window.repaired) and panes.mode is not PaneMode.DISCARDING
+    revised = window.repaired and panes.mode is not PaneMode.DISCARDING
     at_end = is_closed if panes.early is None and panes.late is None else has_ended(bolt, window)
     if not (at_end or is_closed):
         window.ended_at = None  # a session that has grown since it fired at its end

@@ -93,8 +93,6 @@ class Window:
     """The watermark at its last firing, or when its first event was seen."""
     clock: int | None = None
     """The clock at that moment."""
-    parts_of_shown: bool = False
-    """Whether a session that has fired lies elsewhere now, and this one holds some of it."""
     shut: bool = False
     """Whether a firing has closed it."""
     repaired: bool = False

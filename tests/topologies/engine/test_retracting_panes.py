@@ -119,18 +119,6 @@ def test_a_session_that_has_grown_takes_back_its_row_after_the_end_that_it_had()
     ]  # fmt: skip
 
 
-def test_a_session_that_is_cut_elsewhere_is_taken_back_and_its_parts_are_shown() -> None:
-    bolt = Shows().with_window(Session("10ms", max_duration="20ms")).with_lag("100ms")
-    run = Run(bolt.with_trigger(Panes(early=after_count(1), mode="retracting")))
-    for name, at in enumerate((25, 33, 41)):
-        run.batch(Event(name, 0, at))
-    assert set(run.standing) == {(0, 25, 51, "0 1 2")}
-    run.batch(Event(3, 0, 18))
-    assert set(run.standing) == {(0, 18, 40, "3 0 1"), (0, 40, 51, "2")}
-    run.batch(close=True)
-    assert set(run.standing) == {(0, 18, 40, "3 0 1"), (0, 40, 51, "2")}
-
-
 def test_a_session_beside_one_that_has_closed_takes_back_nothing_of_it() -> None:
     """The first session of key 0 closes at a watermark of 12, before 2 comes, which ends at 15."""
     kept_open = Shows().with_key("key").with_window(Session("10ms")).with_watermark(every=1).with_lateness(
@@ -143,12 +131,10 @@ def test_a_session_beside_one_that_has_closed_takes_back_nothing_of_it() -> None
     assert after(bolt, *([event] for event in [Event(1, 0, 0), *events])) == expected
 
 
-@pytest.mark.parametrize("panes", [Panes(early=1, at_end=2, mode="retracting"), Panes(None, 2, "retracting", at_end=2)])
-def test_sessions_are_refused_whose_parts_may_be_too_small_to_fire(panes: Panes) -> None:
+def test_sessions_that_a_late_event_may_cut_elsewhere_after_they_have_fired_are_refused() -> None:
     cut = Shows().with_window(Session("10ms", max_duration="20ms"))
-    bolt = cut.with_lateness(by="window", allowed="1s").with_trigger(panes)
-    with pytest.raises(TopologyError, match="at_end= that take rows back, and sessions with a max_duration"):
-        Run(bolt)
+    with pytest.raises(TopologyError, match="has panes, and sessions with a max_duration"):
+        Run(cut.with_trigger(Panes(early=after_count(1))))
 
 
 # ---- every kind of window
@@ -186,8 +172,6 @@ class Case:
                 bolt = bolt.with_window(Session("5ms", touching=True))
             case "own gaps":
                 bolt = bolt.with_window(Session("5ms", gap_field="gap"))
-            case "cut":
-                bolt = bolt.with_window(Session("5ms", max_duration="8ms"))
         if self.each:
             bolt = bolt.with_watermark(every=1)
         if self.allowed is not None:
@@ -209,12 +193,10 @@ class Case:
                 return (AlignedWindows(Duration(10), Duration(4), bounds=self.bounds),)
             case "two kinds":
                 return (ten, AlignedWindows(Duration(6), Duration(3), bounds=self.bounds))
-            case "cut":
-                return (SessionWindows(Duration(5), max_duration=Duration(8)),)
         return (SessionWindows(Duration(5), touching=self.kind == "touching"),)
 
 
-SESSIONS = ("sessions", "touching", "own gaps", "cut")
+SESSIONS = ("sessions", "touching", "own gaps")
 KINDS = ("tumbling", "sliding", "two kinds", "sessions", "touching", "own gaps")
 
 
@@ -237,11 +219,11 @@ def triggers(draw: st.DrawFn) -> PaneTrigger:
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, kinds: tuple[str, ...], lateness: tuple[int | None, ...] = (None, 0, 4, 12, 30)) -> Case:
-    kind, allowed = draw(st.sampled_from(kinds)), draw(st.sampled_from(lateness))
+def cases(draw: st.DrawFn) -> Case:
+    kind, allowed = draw(st.sampled_from(KINDS)), draw(st.sampled_from((None, 0, 4, 12, 30)))
     early = draw(st.none() | triggers())
     late = draw(st.none() | triggers()) if allowed else None
-    at_end = draw(st.integers(2, 3)) if early is None and kind != "cut" and draw(st.booleans()) else None
+    at_end = draw(st.integers(2, 3)) if early is None and draw(st.booleans()) else None
     if early is None and late is None and at_end is None:
         early = after_count(1)
     case = Case(
@@ -280,10 +262,10 @@ class Windows:
         """Take one event, as it comes at a watermark."""
         case, limit = self.case, NOT_CLOSED if watermark is None else watermark - (self.case.allowed or 0)
         key = event.key if case.keyed else 0
-        limit -= case.kind in ("touching", "cut")  # these may take an event of the moment at which they end
+        limit -= case.kind == "touching"  # these may take an event of the moment at which they end
         gap = event.gap if case.kind == "own gaps" else None
         taken = Happening(event.name, key, event.at, closed=limit, gap=gap)
-        if case.kind in SESSIONS and case.kind != "cut":
+        if case.kind in SESSIONS:
             for start, end, names in self._of_key(key):
                 if end <= limit:
                     self.closed.add((key, start, end, " ".join(map(str, names))))
@@ -335,7 +317,7 @@ def normal(rows: set[Row] | Counter[Row], case: Case) -> list[tuple[int, int, in
 
 
 @examples(150)
-@given(cases(kinds=KINDS) | cases(kinds=("cut",), lateness=(None,)))
+@given(cases())
 def test_what_remains_is_what_a_run_with_everything_on_time_would_have_emitted_last(case: Case) -> None:
     run, expected = Run(case.bolt()), Windows(case)
     latest: int | None = None
@@ -355,7 +337,7 @@ def test_what_remains_is_what_a_run_with_everything_on_time_would_have_emitted_l
 
 
 @examples(60, by_default=50)
-@given(cases(kinds=("cut",)) | cases(kinds=KINDS))
+@given(cases())
 def test_what_remains_is_what_the_same_bolt_emits_that_fires_once(case: Case) -> None:
     assume(case.panes.at_end is None)
     run, once = Run(case.bolt()), Run(case.bolt(fires_once=True))
