@@ -207,6 +207,13 @@ def lateness(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "by window there is no earliest time that is in time, to which an event could be moved",
             "use with_lateness(by='watermark'), or divert or drop them",
         )
+    if settings.watermark_per_key and any(kind.merges for kind in settings.kinds):
+        yield bolt.fault(
+            "has a watermark for each key, and judges by window which events of sessions are late",
+            "a session that has closed fires before a late event beside it is taken: in the midst of a batch, and by "
+            "the watermark of its key alone",
+            "use with_lateness(by='watermark'), or one watermark for all keys",
+        )
     others = [kind for kind in settings.kinds if not kind.edges_known]
     if others and len(settings.kinds) > 1:
         yield bolt.fault(

@@ -52,11 +52,12 @@ def resolved(rules: WindowSettings) -> WindowSettings:
     """The rules of a bolt that goes by arrival: its policies are off ("Which time", decision 27)."""
     if rules.arrival is None or not rules.arrival_is_time:
         return rules
-    counts = any(kind is None or kind.counts for kind in kinds_of(rules))
+    kinds = kinds_of(rules)
+    refused = any(kind is None or kind.counts or (kind.merges and rules.watermark_per_key) for kind in kinds)
     return replace(
         rules,
         timestamp_field=rules.arrival.field,
-        late_by=LateBy.WATERMARK if counts else LateBy.WINDOW,
+        late_by=LateBy.WATERMARK if refused else LateBy.WINDOW,
         late_per_input=False,
         late_action=LateAction.DIVERT,
         lag=Duration(0),

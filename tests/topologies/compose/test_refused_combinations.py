@@ -29,6 +29,10 @@ from windbolt import TopologyError, replay
             "imports watermarks, and has with_watermark",
         ),
         (
+            {"session": {"gap": "5s"}, "substreams": "k", "late_by": "window"},
+            "a watermark for each key, and judges by window which events of sessions are late",
+        ),
+        (
             {"length": 2, "sliding": 3, "key": "k", "message_id_field": "m"},
             "windows of 2 events at every 3 of a key",
         ),

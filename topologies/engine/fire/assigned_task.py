@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -203,8 +202,6 @@ class KeyWatermarks:
 
     node: WindowedNode
     substreams: Substreams
-    _closed: dict[int, int] = field(default_factory=dict)
-    """By code of a key: the time up to which its windows have been evaluated within this batch."""
 
     @staticmethod
     def restored(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
@@ -232,25 +229,8 @@ class KeyWatermarks:
         """Returns the range of window ends to evaluate for each event, by the code of its key: after the first time,
         and up to the second. ``upto``: the current frontier."""
         previous, current = self.substreams.limits(keys)
-        return self._evaluated(keys, previous), FOREVER if upto == FOREVER else self.node.closed_until_at(current)
-
-    def span_of_key(self, keys: NDArray[np.int64], key: int, upto: int) -> tuple[Limit, Limit]:
-        """Returns the same range within a batch, in which only windows of ``key`` have closed, up to ``upto``."""
-        previous, _ = self.substreams.limits(keys)
-        after = self._evaluated(keys, previous)
-        self._closed[key] = upto
-        return after, np.where(keys == key, np.maximum(after, upto), after)
-
-    def _evaluated(self, keys: NDArray[np.int64], previous: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns, for each event, the time up to which the windows of its key have been evaluated. ``previous``: this
-        time in the last batch, as a watermark."""
-        after = self.node.closed_until_at(previous)
-        if not self._closed:
-            return after
-        codes = np.array(sorted(self._closed), np.int64)
-        limits = np.array([self._closed[code] for code in codes.tolist()], np.int64)
-        places = np.minimum(np.searchsorted(codes, keys), len(codes) - 1)
-        return np.maximum(after, np.where(codes[places] == keys, limits[places], NONE))
+        closed = self.node.closed_until_at
+        return closed(previous), FOREVER if upto == FOREVER else closed(current)
 
     def write(self, writer: SegmentWriter) -> Ref | None:
         """Writes the watermarks; returns None if there are none."""
@@ -502,11 +482,6 @@ class Evaluations:
         if self._keys is None:
             return Span(scope.after, NONE if scope.upto is None else scope.upto)
         assert held.keys is not None
-        if scope.within_batch:
-            assert scope.events.keys is not None
-            assert scope.upto is not None
-            key = int(scope.events.keys[scope.count])
-            return windows.span_of(*self._keys.span_of_key(held.keys, key, scope.upto))
         return windows.span_of(*self._keys.span(held.keys, scope.upto))
 
     def _due(self, windows: AssignedWindows, span: Span, scope: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
@@ -588,8 +563,6 @@ class AssignedTask:
         codes, before = self._codes_of(events, old)
         rows, limits, first = list[RetainedEvents](), list[tuple[int, int]](), 0
         stops: list[tuple[int, int | None]] = [*admitted.evaluate_before, (len(events), None)]
-        if self._keys is not None:  # the next event tells whose windows have closed, so it stays a row of its own
-            stops = sorted([*stops, *((stop + 1, None) for stop, _ in admitted.evaluate_before)], key=itemgetter(0))
         with bolt_failure(self._node.name, self._batch, "in adding up events"):
             for stop, limit in stops:
                 if first < stop:
@@ -703,7 +676,7 @@ class AssignedTask:
         last = LastFired(events, self._node.streams) if self._node.keeps_last_window else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:
-            upto = limit if self._keys is not None else max(after, limit)  # other keys have other watermarks
+            upto = max(after, limit)
             flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
             yield from self._still_open()
             after = upto
