@@ -127,16 +127,6 @@ class SessionWindows(WindowAssigner):
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         return self._sessions(live)[0].next_end(after)
 
-    def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
-        sessions, is_cut = self._sessions(live)
-        if not is_cut.any():
-            return sessions.next_end(after)
-        limit = limit_at(after, sessions.lows)
-        # Within the gap after a session that the clock closed, another session may begin at the check point.
-        gap_ends = sessions.ends + is_cut * self.gap.micros
-        moments = np.concatenate([sessions.ends[sessions.ends > limit], gap_ends[gap_ends > limit]])
-        return int(moments.min()) if len(moments) else None
-
     def _sessions(self, live: LiveEvents) -> tuple[RunWindows, NDArray[np.bool_]]:
         """Returns the sessions of the present events, in order of events, and a mask of the sessions that the clock
         closed."""

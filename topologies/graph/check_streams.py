@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -341,6 +341,38 @@ def partitions(bolt: CheckedBolt) -> Iterator[ConfigError]:
             )
 
 
+def _leaves_events_out(settings: WindowSettings) -> bool:
+    """True for windows of a count of each key with events between them."""
+    length, slide = settings.length, settings.slide
+    counts = isinstance(length, Count) and isinstance(slide, Count) and length.value < slide.value
+    return counts and bool(settings.key) and not settings.kinds
+
+
+_NOT_WITH_IDS: Mapping[str, tuple[Callable[[WindowSettings], bool], str]] = {
+    "a trigger of keys": (lambda settings: settings.key_trigger is not None, "which these are the trigger decides"),
+    "a policy of its own": (
+        lambda settings: settings.eviction is not None or settings.trigger is not None,
+        "which these are the policy decides",
+    ),
+    "windows of a key that leave events out": (
+        _leaves_events_out, "events between two windows are in none, and are kept for counting alone",
+    ),
+    "events whose start and end are messages of their own": (
+        lambda settings: settings.lifetime is not None and settings.lifetime.shape_field is not None,
+        "such an event has two ids, and the other message says how long it lasts",
+    ),
+    "sessions with a max_duration": (
+        lambda settings: any(isinstance(kind, Session) and kind.max_duration is not None for kind in settings.kinds),
+        "where one is cut depends on events of sessions before it, which have closed",
+    ),
+    "panes that close their windows": (
+        lambda settings: settings.panes is not None and settings.panes.closes,
+        "when one closes depends on its other events",
+    ),
+}  # fmt: skip
+"""Features that cannot be combined with message ids: a test for the feature, and the reason."""
+
+
 def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Checks that messages with equal ids meet in one task, and that ids can be forgotten once no window needs their
     messages (ST-27)."""
@@ -350,29 +382,13 @@ def message_ids(bolt: CheckedBolt) -> Iterator[ConfigError]:
         return
     call = "with_message_id_field"
     yield from bolt.column(call, field, _is_id, "a text, bytes, a whole number, a time or a decimal", everywhere=True)
-    if settings.key_trigger is not None or settings.eviction is not None or settings.trigger is not None:
-        what = "a trigger of keys" if settings.key_trigger is not None else "a policy of its own"
-        yield bolt.fault(
-            f"has {call}({field!r}), and {what}",
-            "how long an id must not repeat follows from the windows that its event may be in, and which these are is "
-            f"known when {what} has decided",
-            "leave one of the two out, or drop repeated messages in a bolt before it",
-        )
-    length, slide = settings.length, settings.slide
-    of_keys = bool(settings.key) and not settings.kinds
-    if of_keys and isinstance(length, Count) and isinstance(slide, Count) and length.value < slide.value:
-        yield bolt.fault(
-            f"has {call}({field!r}), and windows of {length.value} events at every {slide.value} of a key",
-            "events between two such windows are in none, and are kept for counting alone, so it cannot be said how "
-            "long their ids must not repeat",
-            "give the length at least as many events as the slide, or drop repeated messages in a bolt before it",
-        )
-    if settings.lifetime is not None and settings.lifetime.shape_field is not None:
-        yield bolt.fault(
-            f"has {call}({field!r}), and events whose start and end are messages of their own",
-            "such an event has two ids, and how long each must not repeat depends on the other message",
-            "leave one of the two out, or drop repeated messages in a bolt before it",
-        )
+    for other, (has, why) in _NOT_WITH_IDS.items():
+        if has(settings):
+            yield bolt.fault(
+                f"has {call}({field!r}), and {other}",
+                f"how long an id must not repeat follows from the windows that its event may be in: {why}",
+                "leave one of the two out, or drop repeated messages in a bolt before it",
+            )
     groupings = [(stream_label(each.stream), each.grouping) for each, _ in bolt.inputs]
     for label, grouping in groupings if bolt.parallelism > 1 else ():
         if isinstance(grouping, ShuffleGrouping) or grouping != groupings[0][1]:

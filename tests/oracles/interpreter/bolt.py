@@ -456,7 +456,7 @@ class Bolt:
         """guide, "Messages that come again": its id is that of an event that a window may still need."""
         same = [e for e in self.accepted if e.message == event.message and e.task == event.task]
         same = [e for e in same if e.message is not None and (not self.times.per_key or e.key == event.key)]
-        return any(windows.remembers(each) for each in same for windows in self.all_of(each.key))
+        return any(windows.needs(each) for each in same for windows in self.all_of(each.key))
 
     def needs(self, event: Event) -> bool:
         return event in self.half or any(windows.needs(event) for windows in self.all_of(event.key))

@@ -64,10 +64,6 @@ class Kind:
         """True if an open window may still need an event that was put here."""
         return any(event in window.events for window in self.open if not self.over(window.end))
 
-    def remembers(self, event: Event) -> bool:
-        """True if the id of an event that was put here still counts (guide, "Messages that come again")."""
-        return self.needs(event)
-
     def cut_short(self, event: Event) -> None:
         """An event that had no end has one now; where that is its start, nothing is left of it."""
 
@@ -236,14 +232,6 @@ class Fixed(Kind):
             return not self.over(event.until)
         return (event in self.lasting and not self.over(FOREVER - 1)) or super().needs(event)
 
-    def remembers(self, event: Event) -> bool:
-        """Until the last window of its time has ended, also where a firing has closed that before."""
-        if isinstance(self.kind, Onset):
-            return self.needs(event)
-        if self.is_open(event):
-            return not self.over(FOREVER - 1)
-        return any(not self.over(end) for _, end in self.spans(event))
-
 
 DAYS = {"hour": 1, "day": 3, "week": 9, "month": 34, "quarter": 100, "year": 370}
 """More than a unit of the calendar has."""
@@ -324,7 +312,6 @@ class Sessions(Kind):
         for window in sorted(together, key=lambda each: each.start):
             merged = self.window(min(mine.start, window.start), max(mine.end, window.end), window.events + mine.events)
             merged.follows = window.follows if window.start <= mine.start else mine.follows
-            merged.behind = window.behind + mine.behind
             mine = merged
         return [*(window for window in self.open if window not in together), mine]
 
@@ -350,14 +337,11 @@ class Sessions(Kind):
             closed.append(before)
             after = [event for event in window.events if event.time > check]
             end = max((event.time + self.gap(event) for event in after), default=check + self.kind.gap.micros)
-            alone = self.checked_at(first, first) == check  # else it shows only with those behind it where it was cut
-            behind = before.events if alone else window.behind + before.events
             if waiting and self.meet(check, end, waiting[0]):
                 following = waiting.pop(0)
                 end, after = max(following.end, end), after + following.events
-                behind = behind + following.behind
             rest = self.window(check, end, after)
-            rest.follows, rest.behind = True, behind
+            rest.follows = True
             waiting.insert(0, rest)
         return closed, left
 
@@ -416,7 +400,7 @@ class Sessions(Kind):
 
     def needs(self, event: Event) -> bool:
         left = [window for window in self.cut(self.over)[1] if not self.over(window.end)]
-        return any(event in window.events or event in window.behind for window in left)
+        return any(event in window.events for window in left)
 
     def remember(self, windows: list[Window]) -> None:
         self.before = windows

@@ -81,8 +81,6 @@ class Window:
     """Which of the bolt's kinds of window it is of."""
     follows: bool = False
     """Whether it is a session that begins where its longest duration closed another, and does not hold that moment."""
-    behind: list[Event] = field(default_factory=list)
-    """The events of the session that was closed there, without which it would begin elsewhere."""
     fired: int = 0
     """How often; the rest is of windows that fire more than once."""
     shown: set[Event] = field(default_factory=set)

@@ -34,7 +34,15 @@ from windbolt import TopologyError, replay
         ),
         (
             {"length": 2, "sliding": 3, "key": "k", "message_id_field": "m"},
-            "windows of 2 events at every 3 of a key",
+            "windows of a key that leave events out",
+        ),
+        (
+            {"session": {"gap": "5s", "max_duration": "9s"}, "message_id_field": "m"},
+            "with_message_id_field\\('m'\\), and sessions with a max_duration",
+        ),
+        (
+            {"length": "5s", "tumbling": True, "panes": {"early": 2, "closes": True}, "message_id_field": "m"},
+            "with_message_id_field\\('m'\\), and panes that close their windows",
         ),
     ],
 )

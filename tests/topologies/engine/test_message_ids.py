@@ -173,9 +173,6 @@ READY: dict[str, Callable[[], WindowedBolt]] = {
     "sessions that touch": lambda: (
         Sees().with_key("k").with_window(Session("4ms", touching=True)).with_lateness(by="window", allowed="5ms")
     ),
-    "sessions that the clock cuts": lambda: (
-        Sees().with_window(Session("4ms", max_duration="5ms")).with_lateness(by="window", allowed="3ms")
-    ),
     "silence": lambda: Silence("3ms", by="k"),
     "silence of all": lambda: Silence("5ms").with_lag("2ms"),
     **{
