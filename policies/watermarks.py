@@ -140,8 +140,10 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: 
 
     AFTER_WINDOW_END closes a window ``timeout`` after its end or after the last arrival, whichever is later (AT-17), or
     up to one step of the clock later. MAX_REMAINING closes it ``timeout`` after the last arrival, but not before its
-    end (AT-19). An event that arrives at the very clock of the timeout prevents the closing.
+    end (AT-19). An event that arrives at the very clock of the timeout prevents the closing, so a timeout of zero is
+    one of a microsecond.
     """
+    timeout = max(timeout, 1)
     if clock - last_arrival < timeout:
         return None
     limit = clock - timeout if rule is IdleRule.AFTER_WINDOW_END else clock

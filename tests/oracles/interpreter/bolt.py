@@ -133,7 +133,6 @@ class Bolt:
     number: int = 0
     waiting: list[Event] = field(default_factory=list)
     """What has come in this batch."""
-    rows_in_batch: int = 0
     last_arrival: int | None = None
     latest_event: int | None = None
     stopping: list[str] = field(default_factory=list)
@@ -149,8 +148,6 @@ class Bolt:
     """The watermark at the end of the last batch."""
 
     formed: dict[tuple[Key, int], Kind] = field(default_factory=dict)
-    ends_before: dict[tuple[Key, int], list[int]] = field(default_factory=dict)
-    """The ends of the windows that were open when the last batch ended."""
     accepted: list[Event] = field(default_factory=list)
     gone: set[Event] = field(default_factory=set)
     """Accepted, and in a gap between windows; or an end edge that has ended its event."""
@@ -292,7 +289,6 @@ class Bolt:
         rules, times = self.rules, self.times
         self.meet_partitions()
         where: Any = event.key if times.per_key else (event.stream, self.partition(event))
-        self.rows_in_batch += 1
         if event.sent is not None:
             times.sent(where, event.sent)
             self.decide(event, "watermark", where)
@@ -562,8 +558,6 @@ class Bolt:
                 self.close_windows()
             self.close_idle()
         self.close_windows()
-        self.note_ends()
-        self.rows_in_batch = 0
         self.batch += 1
         before, self.told = self.told, times.watermark()
         if close:
@@ -571,19 +565,13 @@ class Bolt:
         self.emit()
         return self.told if self.told != before else None
 
-    def note_ends(self) -> None:
-        self.ends_before = {at: windows.ends() for at, windows in self.formed.items()}
-
     def close_idle(self) -> None:
-        """ "Idleness": a batch that brings an event closes nothing by it, unless the timeout is zero: then those whose
-        events came with earlier batches."""
+        """ "Idleness": an event at the very moment of the timeout comes first, so that one of zero is a microsecond."""
         if self.rules.idle_timeout is None or self.last_arrival is None:
             return
-        timeout, arrived, due = self.rules.idle_timeout.micros, self.last_arrival, []
-        if self.rows_in_batch and timeout:
-            return
-        for at, windows in self.formed.items():
-            for end in (*(self.ends_before.get(at, []) if self.rows_in_batch else windows.ends()), *self.rows_ahead()):
+        timeout, arrived, due = max(self.rules.idle_timeout.micros, 1), self.last_arrival, []
+        for windows in self.formed.values():
+            for end in (*windows.ends(), *self.rows_ahead()):
                 by_rule = self.rules.idle_rule.value == "max_remaining"
                 when = max(end, arrived + timeout) if by_rule else max(end, arrived) + timeout
                 due += [end] if when <= self.times.clock else []
@@ -616,7 +604,6 @@ class Bolt:
             self.gone.discard(event)
             if event not in self.windowed:
                 self.account("purged" if event in pending else "unwindowed", event)
-        self.note_ends()
 
     # ---- what the bolts behind it are told
 
