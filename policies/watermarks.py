@@ -299,16 +299,15 @@ class Admission:
         """
         closed_until = self.closed_until_at(watermark)
         compared_mark = self._reference(source_mark, watermark)
-        compared, lasting = times, ends
-        if end_edges is not None and ends is not None:  # an end edge is judged like a point in time at its end
-            compared, lasting = np.where(end_edges, ends, times), np.where(end_edges, ends + 1, ends)
+        # an end edge is judged by its end
+        compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
             if len(compared) and not self.admits_behind_watermark and int(compared.min()) > _latest(compared_mark):
                 return times, codes, closed_until
             late = self._late_by_mark(times, compared, ends, compared_mark, closed_until, end_edges)
         else:
             assert self.last_end is not None
-            late = self.missed(compared, self.last_end(compared, lasting), closed_until)
+            late = self.missed(times, self.last_end(times, ends), closed_until)
         late &= accepted_on_arrival(codes)
         if not late.any():
             return times, codes, closed_until

@@ -196,18 +196,14 @@ def _edges(bolt: CheckedBolt) -> Iterator[ConfigError]:
     settings = bolt.settings
     if settings.lifetime is None or settings.lifetime.shape_field is None:
         return
-    if settings.watermark_per_key:
-        yield bolt.fault(
-            "has edges, and a watermark for each key",
-            "an end edge moves no watermark, and its start may have another key",
-            "leave shape_field or with_watermark(per_key=True) out",
-        )
-    if settings.idle_timeout is not None:
-        yield bolt.fault(
-            "has edges, and an idle timeout",
-            "until its end edge has come, no clock says which windows an event is in",
-            "leave shape_field or the idle timeout out",
-        )
+    others = {
+        "no event times": not bolt.event_time,
+        "with_watermark(per_key=True)": settings.watermark_per_key,
+        "with_watermark(idle_timeout=...)": settings.idle_timeout is not None,
+        "with_lateness(by='window')": settings.late_by is LateBy.WINDOW,
+    }
+    why = "until its end edge has come, only the watermark of all edges says which windows an event is in"
+    yield from bolt.exclusions("edges", others, why)
 
 
 def _adjusted_lifetimes(bolt: CheckedBolt) -> Iterator[ConfigError]:

@@ -433,15 +433,10 @@ class Bolt:
 
     def is_late(self, event: Event, where: Any) -> bool:
         """ "Lateness", an event is late; "Ties", at exactly the watermark; the end of an edge is judged by its end."""
-        is_end = event.shape == "end_edge"
-        judged = replace(event, time=event.until, end=None) if is_end else event
-        if self.rules.late_by is LateBy.WATERMARK:
-            reference = self.reference(event.key, where)
-            if reference is not None and judged.time < reference:
-                return True
-            if is_end:
-                return False
-        return self.has_no_place(judged)
+        reference = self.reference(event.key, where) if self.rules.late_by is LateBy.WATERMARK else None
+        if event.shape == "end_edge":
+            return reference is not None and event.until < reference
+        return (reference is not None and event.time < reference) or self.has_no_place(event)
 
     def has_no_place(self, event: Event) -> bool:
         """ "When all windows that could hold it have closed"; what is in a gap is never late for that."""
@@ -508,11 +503,10 @@ class Bolt:
         self.gone |= {edge, start} if start.end == start.time else {edge}
 
     def give_up_edges(self) -> None:
-        """joins, "By lifetime": no start can come any more once the windows up to an end have closed, or a microsecond
-        later where late events are cut."""
+        """joins, "By lifetime": no start can come any more for an end that the watermark has passed."""
         for edge in list(self.half):
-            is_cut = self.of_inputs.get(edge.stream, self.rules).late_action is LateAction.CUT
-            if self.over(edge.key)(edge.until + is_cut):
+            watermark = self.times.watermark()
+            if watermark is not None and watermark > edge.until:
                 self.half.remove(edge)
                 self.accepted.remove(edge)
                 self.account("invalid", edge)

@@ -760,14 +760,14 @@ def test_what_is_not_refused_meets() -> None:
     assert tried > 100
 
 
-@pytest.mark.parametrize("more", [{"per_key": True}, {"idle_timeout": "5s"}])
+@pytest.mark.parametrize("more", [{"per_key": True}, {"idle_timeout": "5s"}, {"allowed_lateness": "0s"}])
 def test_edges_beside_rules_of_systems_that_have_none(more: dict[str, Any]) -> None:
     builder = TopologyBuilder("edges")
     builder.set_spout("orders", spouts.memory("user string, ts long, until long, shape string", []))
     bolt = timed().with_key("user").with_lifetime("until", shape_field="shape")
     bolt = bolt.with_watermark(per_key=True) if "per_key" in more else bolt.with_time(presets.atlas(**more))
     builder.set_bolt("edges", bolt).fields_grouping("orders", "user")
-    assert "has edges, and " in the_problem(builder)
+    assert "has edges, and " in problems(builder)[0]
 
 
 def test_a_bolt_is_taken_as_it_is_when_it_is_added() -> None:

@@ -117,19 +117,6 @@ def test_a_lookup_row_holds_until_its_end_edge() -> None:
     assert sum(ref.needed for task in step.manifest.bolts["join"].tasks for ref in task.refs) == 1
 
 
-def test_with_other_systems_rules_an_end_edge_counts_by_its_end() -> None:
-    """Late by window: what begins in time is let in, and the end of an edge that began long ago too."""
-    topology, out = joining(join().with_time(atlas("0s")))
-    play(
-        topology,
-        {"right": [event("a", 9, 0, shape="start_edge")]},
-        {"left": [event("a", 1, 5)], "right": [event("b", 0, 12)]},
-        {"right": [event("a", 9, 0, 15, "end_edge")], "left": [event("a", 2, 14), event("a", 3, 15), event("a", 4, 3)]},
-        {"left": [event("c", 0, 90)], "right": [event("c", 0, 90)]},
-    )
-    assert pairs(out) == [(1, 9, 5), (2, 9, 14)]
-
-
 def test_keys_that_are_null_join_nothing() -> None:
     topology, out = joining(join())
     play(topology, {"left": [event(None, 1, 5), cti(9)], "right": [event(None, 2, 5), cti(9)]})

@@ -195,7 +195,7 @@ def test_late_events_have_partners_by_the_time_that_they_are_given() -> None:
 def test_lateness_by_window_is_that_of_the_inner_join() -> None:
     counts = []
     for how in HOWS:
-        topology, _ = joining(join(how).with_time(atlas("0s")))
+        topology, _ = joining(join(how).with_time(atlas("0s")).with_lifetime("until"))
         step = play(
             topology,
             {"left": [event("a", 1, 50, 60)], "right": [event("b", 2, 50, 60)]},

@@ -38,7 +38,6 @@ from windowing.columns import take_rows
 from windowing.durations import Duration
 from windowing.schema import value_type
 from windowing.settings.panes import Panes
-from windowing.settings.rules import LateAction
 from windowing.timestamps import FOREVER
 from windowing.window import TupleWindow
 
@@ -120,7 +119,6 @@ class WaitingEdges:
         if waiting is not None:
             ending[first - len(waiting) : first] = True
         closed = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
-        passed = self._unmatchable_end(closed)
         ends = events.ends.copy()
         matched = np.zeros(len(events), np.bool_)
         edges = self._edges(events)
@@ -136,7 +134,7 @@ class WaitingEdges:
                     early[edge].append(row)
             elif ends[row] == FOREVER:
                 # An end edge that had expired when this start came does not match, wherever batches end.
-                if early[edge] and events.ends[early[edge][0]] > passed[row]:
+                if early[edge] and events.ends[early[edge][0]] >= closed[row]:
                     end = early[edge].popleft()
                     ends[row] = events.ends[end]
                     matched[end] = True
@@ -150,12 +148,13 @@ class WaitingEdges:
         return replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
 
     def expire(self, frontier: int | None) -> None:
-        """Rejects end edges that can match no start any more, because they end up to the frontier (microseconds)."""
+        """Rejects end edges that can match no start any more, because they end before the frontier (microseconds). One
+        that ends at the frontier may match a late start that is moved to it, so that nothing is left of both."""
         waiting, router = self._waiting, self._router
         if waiting is None:
             return
         assert waiting.ends is not None
-        ended = waiting.ends <= self._unmatchable_end(np.asarray(NONE if frontier is None else frontier))
+        ended = waiting.ends < (NONE if frontier is None else frontier)
         if ended.any():
             places = np.flatnonzero(ended)
             unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
@@ -179,14 +178,6 @@ class WaitingEdges:
         assert lifetime is not None
         numbers = [pa.array(events.edges), pa.array(_streams(events))]
         return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
-
-    def _unmatchable_end(self, closed_until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the end up to which end edges can match no start any more. ``closed_until``: the time up to which
-        windows are closed. If late starts are moved to that time, an end edge at exactly that time still matches, and
-        both cancel out."""
-        node = self._node
-        moves = any(node.bolt.settings.of_input(label).late_action is LateAction.CUT for label in node.streams)
-        return np.where(closed_until > NONE, closed_until - moves, closed_until)
 
 
 def _streams(held: RetainedEvents) -> NDArray[np.int8]:
