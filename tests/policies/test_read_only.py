@@ -27,7 +27,7 @@ class Meddling(WindowAssigner):
     def _meddle(self, live: LiveEvents) -> None:
         for each in fields(live):
             values = getattr(live, each.name)
-            if values is None:
+            if not isinstance(values, np.ndarray):
                 continue
             try:
                 values[0] = 7
