@@ -280,8 +280,8 @@ class Lifetime:
     are intervals.
 
     A start edge lasts until the end of the end edge with the same start and the same ``edge_key``; either of the two
-    may come first (SI-19). An end edge is invalid if its start edge has not come when the windows up to its end have
-    closed. Cannot be combined with an idle timeout or a watermark for each key.
+    may come first (SI-19). An end edge is invalid if its start edge has not come when the watermark is past its end.
+    Cannot be combined with processing time, lateness by window, an idle timeout or a watermark for each key.
     """
     edge_key: tuple[str, ...] = ()
     """The columns that a start edge and its end edge have in common."""
