@@ -177,7 +177,7 @@ class Bolt:
         self.now = self.began
         """In processing time: the clock."""
         self.kinds = kinds_of(self.rules)
-        self.waits = waits_past_the_end(self.rules, self.kinds)
+        self.waits = waits_past_the_end(self.rules, self.kinds, by_clock=not self.event_time)
 
     @property
     def event_time(self) -> bool:

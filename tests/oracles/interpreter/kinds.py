@@ -730,8 +730,9 @@ def windows_of(bolt: Bolt, key: Key, place: int) -> Kind:
     return made(bolt, key, place)
 
 
-def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
-    """Whether windows close only when time is past their end ("Closing", and why Azure's close at W > end)."""
+def waits_past_the_end(rules: WindowSettings, kinds: list[Any], *, by_clock: bool = False) -> bool:
+    """Whether windows close only when time is past their end ("Closing", and why Azure's close at W > end); by the
+    clock also those that hold their end."""
     if all(isinstance(kind, CountByStart) for kind in kinds):
         return False  # they end just after their last event
     if kinds == [None] and isinstance(rules.slide, Count):
@@ -746,6 +747,8 @@ def waits_past_the_end(rules: WindowSettings, kinds: list[Any]) -> bool:
                 return True
             case Snapshot() if rules.lifetime is None and rules.bounds is Bounds.END:
                 return True
+    if by_clock:
+        return False
     with_events = rules.watermark_every is not None or rules.estimate_arrival
     by_count = kinds == [None] and with_events
     return (rules.closes_after_end or by_count) and rules.bounds is Bounds.END
