@@ -142,8 +142,6 @@ class Bolt:
     """How far time had come when the streams ended."""
     by_idleness: int | None = None
     """The end of the last window that the idle timeout closed."""
-    floor: int | None = None
-    """Where each key has a watermark of its own: the time before which nothing comes, of any key."""
     told: int | None = None
     """The watermark at the end of the last batch."""
 
@@ -600,11 +598,6 @@ class Bolt:
                 self.account("purged" if event in pending else "unwindowed", event)
 
     # ---- what the bolts behind it are told
-
-    def raise_floor(self, to: int) -> None:
-        self.floor = most(self.floor, to)
-        for key, _ in self.formed:
-            self.times.lift(key, self.floor or 0)
 
     def closed_until(self) -> int | None:
         """The time up to which all windows have closed; the end of the streams closes, but is no time."""

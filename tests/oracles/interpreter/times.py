@@ -54,7 +54,7 @@ class Times:
     marks: dict[Where, Mark] = field(default_factory=dict)
     watermarks: dict[Key, int] = field(default_factory=dict)
     floor: int | None = None
-    """With a watermark for each key: the least of all keys."""
+    """Where each key has a watermark of its own: the time before which nothing comes, of any key."""
     looked_at: int = 0
     """The clock by which inputs are silent: that of the last batch that is over."""
     latest_arrival: tuple[int, int] | None = None

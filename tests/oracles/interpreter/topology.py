@@ -17,7 +17,7 @@ from tests.oracles.interpreter import rows as rows_of
 from tests.oracles.interpreter.bolt import Bolt, Fired, Repairs, Stop, resolved
 from tests.oracles.interpreter.plain import PLAIN, Keeping, Row
 from tests.oracles.interpreter.states import State, state_of
-from tests.oracles.interpreter.values import COLUMNS, Json, duration, milliseconds, moment, moment_in
+from tests.oracles.interpreter.values import COLUMNS, Json, duration, milliseconds, moment, moment_in, most
 from windowing.settings import WindowSettings
 from windowing.settings.kinds import Hopping, Onset
 from windowing.settings.rules import SOURCE, Bounds, OutputTime
@@ -244,7 +244,7 @@ class Topology:
             for stream, promise in promises.items():
                 bolt.times.promise(stream, promise)
         elif len(promises) == len(bolt.streams) and None not in promises.values():
-            bolt.raise_floor(min(promises.values()))  # decision 16, "behind windowed bolts"
+            bolt.times.floor = most(bolt.times.floor, min(promises.values()))  # decision 16, "behind windowed bolts"
 
     def promised(self, node: Node, bolt: Bolt, stream: str) -> int | None:
         """ "Behind other windowed bolts": the time before which nothing more comes on an input."""
@@ -379,8 +379,8 @@ def hands_on(bolt: Bolt) -> int | None:
     """A time before which a bolt emits nothing more."""
     rules, until = bolt.rules, bolt.closed_until()
     if rules.watermark_per_key and not (bolt.closed and rules.close_fires):
-        floors = [each for each in (bolt.floor, bolt.times.floor) if each is not None]
-        return max(floors) - rules.allowed_lateness.micros - int(bolt.waits) if floors else None
+        floor = bolt.times.floor
+        return None if floor is None else floor - rules.allowed_lateness.micros - int(bolt.waits)
     if until is None or (rules.output_watermark or rules.output_time) is not OutputTime.START:
         return until
     if isinstance(bolt.kinds[0], Onset):
