@@ -435,10 +435,7 @@ class Meeting(_Moments):
 @dataclass(frozen=True, init=False)
 class Session(WindowKind):
     """Windows of events with less than ``gap`` between one and the next; an event between two sessions may merge them
-    (AT-5, AT-6, UH-10).
-
-    ``Session("0s", touching=True)`` are the events of one instant. It is the same as ``Session("1us")``, because times
-    are whole microseconds.
+    (AT-5, AT-6, UH-10). ``Session("1us")`` are the events of one instant, because times are whole microseconds.
     """
 
     merges = True
@@ -457,15 +454,18 @@ class Session(WindowKind):
     def __init__(
         self, gap: Time, *, touching: bool = False, max_duration: Time | None = None, gap_field: str | None = None
     ) -> None:
-        """Raise ConfigError for a ``max_duration`` of zero, for a gap of zero without ``touching=True``, and for a
-        ``touching`` that is neither True nor False."""
+        """Raise ConfigError for a gap or ``max_duration`` of zero, and for a ``touching`` that is neither True nor
+        False."""
         longest = None if max_duration is None else window_length("max_duration", max_duration)
-        span, touch = as_duration(gap), flag("touching", touching)
+        span = as_duration(gap)
         if span.micros == 0:
-            _check_instants(touch, max_duration, gap_field)
-            span, touch = Duration(1), False
+            raise ConfigError(
+                "a session gap of zero",
+                why="no two events are less than that apart, not even at the same time",
+                do="give a longer gap; Session('1us') holds the events of one instant",
+            )
         object.__setattr__(self, "gap", span)
-        object.__setattr__(self, "touching", touch)
+        object.__setattr__(self, "touching", flag("touching", touching))
         object.__setattr__(self, "max_duration", longest)
         object.__setattr__(self, "gap_field", gap_field)
 
@@ -492,22 +492,6 @@ class Session(WindowKind):
 
     def changes_at_its_end(self, declared: Bounds) -> bool:
         return self.touching or self.max_duration is not None
-
-
-def _check_instants(touching: bool, max_duration: Time | None, gap_field: str | None) -> None:
-    """Raise ConfigError for arguments that do not fit a gap of zero."""
-    if not touching:
-        raise ConfigError(
-            "a session gap of zero",
-            why="with a gap of zero no two events could share a session, not even at the same time",
-            do="give a longer gap, or Session('0s', touching=True) for the events of one instant",
-        )
-    if max_duration is not None or gap_field is not None:
-        raise ConfigError(
-            f"a session gap of zero, and {'max_duration' if max_duration is not None else 'gap_field'}",
-            why="such a session is of one instant, whatever comes",
-            do="leave one of the two out, or give a longer gap",
-        )
 
 
 # Sliding logs.

@@ -21,7 +21,7 @@ WINDOWS: list[Json] = [
     {"length": "10ms", "tumbling": True}, {"length": "1us", "tumbling": True}, {"length": "10ms", "sliding": "5ms"},
     {"length": "7ms", "sliding": "3ms"}, {"length": "9ms", "sliding": "1ms"}, {"length": "3ms", "sliding": "5ms"},
     {"session": {"gap": "4ms"}}, {"session": {"gap": "4ms", "touching": True}},
-    {"session": {"gap": "0s", "touching": True}}, {"session": {"gap": "3ms", "max_duration": "5ms"}},
+    {"session": {"gap": "1us"}}, {"session": {"gap": "3ms", "max_duration": "5ms"}},
     {"session": {"gap": "5ms", "max_duration": "4ms", "touching": True}},
     {"session": {"gap": "4ms", "gap_field": "gap"}},
     {"session": {"gap": "3ms", "gap_field": "gap", "touching": True}}, {"snapshot": True}, {"sliding_log": "5ms"},

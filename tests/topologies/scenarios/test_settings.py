@@ -60,7 +60,6 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("given", "rules"),
         [
-            ({"session": {"gap": "0s", "touching": True}}, {"kinds": (Session("1us"),)}),
             ({"session": {"gap": "5s", "gap_field": "g"}}, {"kinds": (Session(seconds(5), gap_field="g"),)}),
             ({"snapshot": True}, {"kinds": (Snapshot(),)}),
             ({"sliding_log": "5s"}, {"kinds": (SlidingLog(seconds(5)),)}),
@@ -209,7 +208,7 @@ class TestSettings:
         assert bare_bolt(bolt, {"x.lookup": "x.data"}).settings.watermark_imports == {"x.lookup": "x.data"}
 
 
-def test_a_session_gap_of_zero_that_holds_nothing_is_told_where_it_stands():
+def test_a_session_gap_of_zero_is_told_where_it_stands():
     with pytest.raises(ScenarioError, match=r"bolt\.session: a session gap of zero"):
         scenario(bolt={"session": {"gap": "0s"}}, steps=[])
 
