@@ -583,7 +583,7 @@ class Bolt:
 
     def repair(self, out: set[str], renamed: dict[str, str]) -> None:
         """docs/repairing.md: as if the input had been so from the beginning; windows that have fired do so again."""
-        pending = {*self.pending(), *self.gone}
+        pending = {*self.fates()["pending"], *self.gone}
         for event in [each for each in self.accepted if each.id in out or each.id in renamed]:
             for windows in self.formed.values():
                 windows.repair(event)
@@ -715,24 +715,18 @@ class Bolt:
 
     # ---- the answer
 
-    def unwindowed(self) -> list[Event]:
-        """guide, "The accounts": no window can hold them; or, at the end, none of those that are left did."""
-        out = self.windowed | set(self.thrown_away())
-        return [e for e in self.accepted if e not in out and (e in self.gone or not self.needs(e))]
-
-    def thrown_away(self) -> list[Event]:
-        """guide, "Keys that fall silent": purged before they were in a window."""
-        purged = [event for windows in self.formed.values() for event in windows.purged]
-        return [event for event in purged if event not in self.windowed]
-
-    def pending(self) -> list[Event]:
-        out = {*self.unwindowed(), *self.thrown_away(), *self.windowed}
-        return [event for event in self.accepted if event not in out]
+    def fates(self) -> dict[str, list[Event]]:
+        """guide, "The accounts": what was in no window has been thrown away ("Keys that fall silent"); or it can be in
+        none, or in none of those that are left; or it waits for one."""
+        purged = [e for windows in self.formed.values() for e in windows.purged if e not in self.windowed]
+        left = [e for e in self.accepted if e not in self.windowed and e not in purged]
+        pending = [e for e in left if e not in self.gone and self.needs(e)]
+        return {"purged": purged, "unwindowed": [e for e in left if e not in pending], "pending": pending}
 
     def in_gaps(self) -> set[Event]:
         """Those in no window, which may be told at once or when time has passed them: those of a count that came at the
         very watermark, and start edges that have been ended before the first window that would hold them."""
-        out = self.unwindowed()
+        out = self.fates()["unwindowed"]
         ties = {event for event in out if self.counts_events and event.time == self.times.watermark()}
         ended = {event for event in out if event.shape == "start_edge" and event.until != FOREVER}
         return self.gone | ties | {event for event in ended if not self.over(event.key)(event.until)}
@@ -743,9 +737,9 @@ class Bolt:
 
     def counts(self) -> dict[str, int]:
         counts = {name: len(self.accounts.get(name, [])) for name in ACCOUNTS}
-        counts |= {"windowed": len(self.windowed), "pending": len(self.pending())}
-        counts["unwindowed"] += len(self.unwindowed())
-        counts["purged"] += len(self.thrown_away())
+        counts |= {"windowed": len(self.windowed), "pending": 0}
+        for name, events in self.fates().items():
+            counts[name] += len(events)
         out = counts["received"] + counts["adjusted"] + counts["received"]
         assert sum(counts.values()) == out, counts  # each event is in exactly one account
         return counts

@@ -356,7 +356,7 @@ def accounts(mine: Topology, theirs: Json) -> Iterator[str]:
     for node in mine.nodes.values():
         if node.keeping is not None:
             wanted.update(received=node.keeping.received, windowed=node.keeping.received)
-    waits = Counter[str](name for bolt in mine.bolts for name in ids(bolt.pending()))
+    waits = Counter[str](name for bolt in mine.bolts for name in ids(bolt.fates()["pending"]))
     told, counts = Counter[str](theirs["pending"]), Counter[str](theirs["counts"])
     gaps = Counter[str](name for bolt in mine.bolts for name in ids(bolt.in_gaps()))
     if {node.make[0] for node in mine.nodes.values()} & {"silence", "temporal_join"}:  # what they need is their own

@@ -85,7 +85,7 @@ class Kind:
 
     def ends(self) -> list[int]:
         """The ends of the open windows that hold events ("Idleness": only these are closed)."""
-        return [window.end for window in self.open if window.events]
+        return [window.end for window in self.now_open() if window.events]
 
     def remember(self, windows: list[Window]) -> None:
         """A batch is over, with these windows open."""
@@ -395,9 +395,6 @@ class Sessions(Kind):
         """The sessions, or with a longest duration their parts, each with what is known of its firings."""
         return [self.known(window) for window in self.parts()]
 
-    def ends(self) -> list[int]:
-        return [window.end for window in self.parts()]
-
     def needs(self, event: Event) -> bool:
         left = [window for window in self.cut(self.over)[1] if not self.over(window.end)]
         return any(event in window.events for window in left)
@@ -463,11 +460,8 @@ class Formed(Kind):
         self.done.update(map(self.told, due))
         return sorted(due, key=lambda window: window.end)
 
-    def listed(self) -> list[Window]:
+    def now_open(self) -> list[Window]:
         return self.formed()
-
-    def ends(self) -> list[int]:
-        return [window.end for window in self.formed()]
 
     def cut_short(self, event: Event) -> None:
         if event.until == event.time:
@@ -667,8 +661,8 @@ class Counted(Formed):
             earliest = max(earliest, self.passed + 1)
         return earliest + (self.rules.offset.micros - earliest) % self.slide
 
-    def listed(self) -> list[Window]:
-        return []
+    def formed(self) -> list[Window]:
+        return []  # they are looked at where time closes them
 
     def ends(self) -> list[int]:
         if self.by_count:

@@ -229,7 +229,9 @@ def state_of(bolt: Bolt) -> State:
         closed=bolt.closed,
         without_end=any(isinstance(windows, Fixed) and windows.lasting for windows in formed),
         counts=bolt.counts(),
-        pending=[(event.id, text_of(event.key), event.time) for event in bolt.pending() if event not in bolt.half],
+        pending=[
+            (event.id, text_of(event.key), event.time) for event in bolt.fates()["pending"] if event not in bolt.half
+        ],
         halves=len(bolt.half),
         gaps=[event.id for event in bolt.in_gaps()],
         open=[waiting(bolt, window) for windows in formed for window in windows.listed()],
