@@ -665,8 +665,12 @@ class Bolt:
     @property
     def latest(self) -> int | None:
         """The latest time that has come when the streams end: of an event, or where the bolts before it are."""
+        if not self.event_time:
+            return self.reached
+        if self.times.per_key:
+            return most(self.latest_event, self.times.floor if self.inner else None)
         inner = (mark.latest for (stream, _), mark in self.times.marks.items() if stream in self.inner)
-        return most(self.latest_event, *inner) if self.event_time else self.reached
+        return most(self.latest_event, *inner)
 
     @property
     def closed_before_the_end(self) -> int | None:
