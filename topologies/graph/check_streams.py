@@ -93,6 +93,24 @@ def sums(bolt: CheckedBolt) -> Iterator[ConfigError]:
         )
 
 
+def edges(bolt: CheckedBolt) -> Iterator[ConfigError]:
+    """Checks that an end edge comes to the task of its start edge (SI-19). Fields besides ``edge_key`` may keep them
+    together too."""
+    lifetime = bolt.settings.lifetime
+    if lifetime is None or lifetime.shape_field is None or bolt.parallelism == 1:
+        return
+    for each, _ in bolt.inputs:
+        if isinstance(each.grouping, ShuffleGrouping):
+            label = stream_label(each.stream)
+            yield bolt.fault(
+                f"has edges, {bolt.parallelism} tasks, and reads {label!r} by {each.grouping}",
+                "an end edge could go to another task than its start edge, which would last for ever",
+                f"use {grouping_call(label, lifetime.edge_key)}"
+                if lifetime.edge_key
+                else f"use fields_grouping({label!r}, ...) by fields that both edges have, such as a key, or one task",
+            )
+
+
 def joins(bolt: CheckedBolt) -> Iterator[ConfigError]:
     """Checks that the events compared by a window join go to one task; with windows per key they always do."""
     keys = bolt.joined
@@ -520,8 +538,8 @@ def _moves(bolt: StatefulBolt) -> bool:
 
 
 CHECKS = (
-    columns, retractions, imports, partitions, key, fields, sums, joins, keys_watermark, lateness, late_stream, windows,
-    panes, empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
+    columns, retractions, imports, partitions, key, fields, sums, edges, joins, keys_watermark, lateness, late_stream,
+    windows, panes, empty_windows, expired, message_ids, parallel_windows, policies, key_trigger,
 )  # fmt: skip
 """The checks, in the order in which their mistakes are reported."""
 

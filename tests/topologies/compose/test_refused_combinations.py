@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windbolt import TopologyError, replay
+from windbolt import AggregateBolt, Snapshot, TopologyBuilder, TopologyError, aggregates, replay, spouts
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,13 @@ def test_ids_in_windows_of_a_count_of_each_key_that_hold_every_event_are_known()
     answer = replay({"name": "held", "bolt": bolt, "steps": [*events, {"tick": "watermark"}]})
     assert [window["events"] for window in answer.windows] == [["e0", "e2", "e3"]]
     assert answer.counts["duplicate"] == 1
+
+
+def test_edges_that_are_shuffled_over_tasks_are_refused() -> None:
+    builder = TopologyBuilder("edges")
+    builder.set_spout("events", spouts.memory("ts timestamp, until timestamp, shape string, k string"))
+    bolt = AggregateBolt(n=aggregates.count()).with_window(Snapshot()).with_timestamp_field("ts")
+    bolt = bolt.with_lifetime("until", shape_field="shape", edge_key=["k"])
+    builder.set_bolt("open", bolt, 2).shuffle_grouping("events")
+    with pytest.raises(TopologyError, match=r"has edges, 2 tasks, and reads 'events' by shuffle.*fields_grouping"):
+        builder.build()
