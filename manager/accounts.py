@@ -19,7 +19,7 @@ FINDINGS = ("adjusted", "early_input", "late_input", "out_of_order", "truncated"
 """Further counts, which overlap the accounts: findings of the time rules (AZ-24), and events whose time was rounded
 down to microseconds (``truncated``)."""
 
-SHOWN = ("adjusted", "truncated")
+SHOWN_FINDINGS = ("adjusted", "truncated")
 """The counts of ``FINDINGS`` that users see with the accounts: events whose times were changed."""
 
 SKIPPED = "skipped"
@@ -33,19 +33,19 @@ class AccountsError(WindboltError):
 
 
 class Accounts:
-    """Counts of the events of one bolt, per input stream, which only grow; ``pending`` events are counted elsewhere,
-    where they are stored."""
+    """Counts of the events of one bolt, per input stream. The counts only grow. ``pending`` events are counted where
+    they are stored, not here."""
 
     __slots__ = ("_counts", "streams")
 
     def __init__(self, streams: Sequence[str], counts: Mapping[str, Sequence[int]] | None = None) -> None:
-        self.streams, given = tuple(streams), counts or {}
-        self._counts = {name: np.array(given[name], np.int64) for name in _NAMES if name in given}
+        self.streams, earlier_counts = tuple(streams), counts or {}
+        self._counts = {name: np.array(earlier_counts[name], np.int64) for name in _NAMES if name in earlier_counts}
         """The counts by name; a name whose counts are all 0 may be missing."""
 
     def add(self, account: str, by_stream: Iterable[int]) -> None:
         """Add counts, one per stream, to an account, ``received`` or a finding."""
-        self._counts[account] = self._of(account) + np.asarray(by_stream, dtype=np.int64)
+        self._counts[account] = self._counts_of(account) + np.asarray(by_stream, dtype=np.int64)
 
     def merge(self, other: Mapping[str, Sequence[int]]) -> None:
         """Add the counts of a task, in the form of ``to_json``."""
@@ -54,16 +54,16 @@ class Accounts:
 
     def __getitem__(self, account: str) -> int:
         known = account in self._counts or account not in _NAMES
-        return int(self._of(account).sum()) if known else 0
+        return int(self._counts_of(account).sum()) if known else 0
 
     def by_stream(self, account: str) -> list[int]:
         """Returns the counts of an account, in the order of ``streams``."""
-        return [int(count) for count in self._of(account)]
+        return [int(count) for count in self._counts_of(account)]
 
     def check(self, pending: Sequence[int], bolt: str) -> None:
         """Raise AccountsError unless, on every stream, the accounts and ``pending`` add up to ``received``."""
         accounted = sum((self._counts[name] for name in ACCOUNTS if name in self._counts), np.asarray(pending))
-        if (accounted != self._of("received")).any():
+        if (accounted != self._counts_of("received")).any():
             raise AccountsError(
                 f"the accounts of bolt {bolt!r} do not add up: {self.to_json()} and pending {list(pending)}",
                 why=f"received = {' + '.join(ACCOUNTS)} + pending",
@@ -71,28 +71,28 @@ class Accounts:
             )
 
     def totals(self, pending: int) -> dict[str, int]:
-        """Returns the totals over all streams: ``received``, the accounts, the counts of ``SHOWN``, and ``pending``."""
-        return {name: self[name] for name in ("received", *ACCOUNTS, *SHOWN)} | {"pending": pending}
+        """Returns the totals over all streams: ``received``, the accounts, ``SHOWN_FINDINGS``, and ``pending``."""
+        return {name: self[name] for name in ("received", *ACCOUNTS, *SHOWN_FINDINGS)} | {"pending": pending}
 
     def metrics(self) -> dict[str, int]:
         """Returns the totals of ``FINDINGS`` over all streams (AZ-24)."""
         return {name: self[name] for name in FINDINGS}
 
-    def of_streams(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
+    def all_by_stream(self, pending: Sequence[int]) -> dict[str, dict[str, int]]:
         """Returns all counts of each stream, and its ``pending`` events."""
-        none = [0] * len(self.streams)
-        counts = {name: self._counts[name].tolist() if name in self._counts else none for name in _NAMES}
+        zeros = [0] * len(self.streams)
+        counts = {name: self._counts[name].tolist() if name in self._counts else zeros for name in _NAMES}
         return {
-            stream: {name: of[index] for name, of in counts.items()} | {"pending": int(pending[index])}
+            stream: {name: by_stream[index] for name, by_stream in counts.items()} | {"pending": int(pending[index])}
             for index, stream in enumerate(self.streams)
         }
 
     def to_json(self) -> dict[str, Any]:
         """Returns the counts that are not all 0: for each name a list with a count per stream."""
-        known = ((name, self._of(name)) for name in _NAMES if name in self._counts)
+        known = ((name, self._counts_of(name)) for name in _NAMES if name in self._counts)
         return {name: counts.tolist() for name, counts in known if counts.any()}
 
-    def _of(self, account: str) -> NDArray[np.int64]:
+    def _counts_of(self, account: str) -> NDArray[np.int64]:
         """Returns the counts of an account by stream. Raises KeyError if there is no such account."""
         counts = self._counts.get(account)
         if counts is not None:

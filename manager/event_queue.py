@@ -23,7 +23,7 @@ _PARTS = 4
 _LARGE = 1 << 16
 """Number of events from which on parts are merged only where they overlap in time. Fewer events are merged completely,
 so that windows have few chunks."""
-_MOST_CUT = 32
+_MOST_DIVIDED = 32
 """Greatest number of parts whose overlaps are computed; the number of slices grows with its square."""
 
 
@@ -53,9 +53,9 @@ class SettledEvents:
         pieces = []
         index = bisect_right(self._starts, start) - 1
         while start < stop:
-            first, chunk = self._starts[index], self._chunks[index]
-            chunk_stop = min(stop, first + len(chunk))
-            pieces.append(chunk.slice(start - first, chunk_stop - first))
+            chunk_start, chunk = self._starts[index], self._chunks[index]
+            chunk_stop = min(stop, chunk_start + len(chunk))
+            pieces.append(chunk.slice(start - chunk_start, chunk_stop - chunk_start))
             start, index = chunk_stop, index + 1
         return pieces
 
@@ -168,9 +168,9 @@ class EventQueue:
         """Drop the first ``count`` events; the positions of the others decrease by ``count``."""
         self.base += count
         self._head += count
-        passed = bisect_right(self._starts, self.base) - 1
-        if passed > 0 and self._starts:
-            del self._chunks[:passed], self._starts[:passed]
+        dropped_chunks = bisect_right(self._starts, self.base) - 1
+        if dropped_chunks > 0 and self._starts:
+            del self._chunks[:dropped_chunks], self._starts[:dropped_chunks]
         if self._chunks and self.base >= self._starts[0] + len(self._chunks[0]):
             self._chunks.clear()
             self._starts.clear()
@@ -183,21 +183,21 @@ class EventQueue:
     def _append(self, events: Events) -> None:
         self._starts.append(self.base + self.settled_count)
         self._chunks.append(events)
-        grown = self._tail + len(events)
-        if grown > len(self._times):
+        new_tail = self._tail + len(events)
+        if new_tail > len(self._times):
             # The old buffer is not changed, because windows may still read it.
             times = np.empty(max(2 * (self.settled_count + len(events)), 1024), np.int64)
             times[: self.settled_count] = self.timestamps
             self._times, self._head, self._tail = times, 0, self.settled_count
-            grown = self._tail + len(events)
-        self._times[self._tail : grown] = events.timestamps
-        self._tail = grown
+            new_tail = self._tail + len(events)
+        self._times[self._tail : new_tail] = events.timestamps
+        self._tail = new_tail
 
 
 def _count_sorted_parts(parts: list[Events]) -> int:
     """Returns the number of leading sorted parts that do not overlap, in time, with any part after them."""
-    firsts = np.array([events.timestamps[0] for events in parts])
-    earliest_from = np.minimum.accumulate(firsts[::-1])[::-1]  # the earliest time in each part and those after it
+    first_times = np.array([events.timestamps[0] for events in parts])
+    earliest_from = np.minimum.accumulate(first_times[::-1])[::-1]  # the earliest time in each part and those after it
     for index, events in enumerate(parts[:-1]):
         if events.timestamps[-1] > earliest_from[index + 1]:
             return index
@@ -211,7 +211,7 @@ def _merge_parts(parts: list[Events]) -> list[Events]:
     overlaps, only these are copied and sorted.
     """
     total = sum(map(len, parts))
-    if total >= _LARGE and len(parts) <= _MOST_CUT:
+    if total >= _LARGE and len(parts) <= _MOST_DIVIDED:
         periods = [[events for events in period if len(events)] for period in _divide_at_overlaps(parts)]
         copied = sum(sum(map(len, period)) for period in periods if len(period) > 1)
         if 2 * copied <= total:

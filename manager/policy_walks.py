@@ -51,8 +51,8 @@ class PolicyFailure(Exception):
         super().__init__(error if isinstance(error, str) else error_text(error))
         self.policy, self.hook, self.key, self.error = policy, hook, key, error
         if isinstance(about, QueuedEvent):
-            which = "an event" if about.number < 0 else f"event {about.number}"
-            about = f"{which} at {show(about.timestamp)}"
+            event_in_words = "an event" if about.number < 0 else f"event {about.number}"
+            about = f"{event_in_words} at {show(about.timestamp)}"
         self.about = about
 
 
@@ -80,7 +80,7 @@ class UnitRecord:
     time: int | None = None
     """Time of the unit: the greatest time of its events and moments; None before the first event."""
     ties: int = 0
-    """Number of the last events in a row whose time is ``time``."""
+    """Number of events at the end of the order whose time is ``time``."""
     fired: int | None = None
     """The reference of the last firing."""
     fired_count: int = 0
@@ -98,7 +98,7 @@ class UnitRecord:
     next_end: int | None = None
     """The next multiple of ``every``, or the next end of a slide, at which the trigger is called."""
     last_end: int | None = None
-    """The last end of a slide that the events so far make due."""
+    """The last end of a slide that becomes due because of the events so far."""
     trigger: dict[str, Any] = field(default_factory=dict)
     """The state of the trigger policy."""
     eviction: dict[str, Any] = field(default_factory=dict)
@@ -137,17 +137,17 @@ def as_index(indices: Indices) -> slice | NDArray[np.int64]:
     return slice(indices.start, indices.stop) if isinstance(indices, range) else indices
 
 
-def select_indices(indices: Indices, which: NDArray[np.bool_]) -> Indices:
+def select_indices(indices: Indices, mask: NDArray[np.bool_]) -> Indices:
     """Returns the indices for which the mask is true."""
-    count = int(np.count_nonzero(which))
+    count = int(np.count_nonzero(mask))
     if count == len(indices):
         return indices
     if not isinstance(indices, range):
-        return compact_indices(indices[which])
-    first = int(which.argmax())
-    if which[first : first + count].all():
-        return range(indices.start + first, indices.start + first + count)
-    return np.flatnonzero(which) + indices.start
+        return compact_indices(indices[mask])
+    first_true = int(mask.argmax())
+    if mask[first_true : first_true + count].all():
+        return range(indices.start + first_true, indices.start + first_true + count)
+    return np.flatnonzero(mask) + indices.start
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class TrackedEvents:
     """Events in the order in which they are tracked; arrays of equal length."""
 
     times: NDArray[np.int64]
-    places: Indices
+    row_indices: Indices
     """The row of each event in the columns."""
     lists: Mapping[str, Sequence[Any]]
     """The columns as Python values, converted at the first access; they also have rows of other events."""
@@ -169,15 +169,15 @@ class TrackedEvents:
 
     @property
     def rows(self) -> Sequence[int]:
-        """``places`` as Python numbers."""
-        return self.places if isinstance(self.places, range) else self.places.tolist()
+        """``row_indices`` as Python numbers."""
+        return self.row_indices if isinstance(self.row_indices, range) else self.row_indices.tolist()
 
-    def columns(self, which: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
+    def columns(self, indices: Indices, numbers: NDArray[np.int64]) -> QueuedEvents:
         """Returns the columns of the events at these indices; ``numbers``: the numbers of these events."""
-        index = as_index(which)
-        places = self.places[index] if isinstance(index, slice) else np.asarray(self.places)[index]
+        index = as_index(indices)
+        row_indices = self.row_indices[index] if isinstance(index, slice) else np.asarray(self.row_indices)[index]
         return QueuedEvents(
-            _read_only(numbers), _read_only(self.times[index]), self.arrays, as_index(places), self.streams
+            _read_only(numbers), _read_only(self.times[index]), self.arrays, as_index(row_indices), self.streams
         )
 
 
@@ -310,7 +310,7 @@ class UserTriggerWalk(TriggerWalk):
         event = QueuedEvent(0, 0, tracked.lists, 0, tracked.streams)
         due, now, count = record.next_moment, context.time, context.count
         try:
-            for time, place in zip(tracked.times.tolist(), tracked.rows, strict=True):
+            for time, row in zip(tracked.times.tolist(), tracked.rows, strict=True):
                 if due is not None and due < time:
                     self._call_moments(time)
                     due, now = record.next_moment, context.time
@@ -318,11 +318,11 @@ class UserTriggerWalk(TriggerWalk):
                     now = record.time = context.time = time
                     record.ties = 0
                 record.ties = record.ties + 1 if time == now else 0
-                event.number, event.timestamp, event._index = count, time, place
+                event.number, event.timestamp, event._index = count, time, row
                 count += 1
                 record.count = context.count = count
                 if every is not None and record.next_end is None:
-                    record.next_end = self._multiple(now, every)
+                    record.next_end = self._next_multiple(now, every)
                     due = record.next_moment
                 answer = track(event, context)
                 if answer is not False:
@@ -360,16 +360,16 @@ class UserTriggerWalk(TriggerWalk):
         self.record.ties = self.record.ties if moment == self.record.time else 0
         self._context.time = self.record.time = moment
 
-    def _multiple(self, time: int, every: int) -> int:
+    def _next_multiple(self, time: int, every: int) -> int:
         """Returns the first multiple of ``every`` that is not before a time."""
         offset = self.policy.offset.micros
         return -((offset - time) // every) * every + offset
 
     # -- answers
 
-    def _apply_answer(self, answer: Any, hook: str, about: QueuedEvent | str, before: int) -> None:
-        """Check the answer of a hook, and fire if it says so. ``before``: the number of events before the event or
-        moment."""
+    def _apply_answer(self, answer: Any, hook: str, about: QueuedEvent | str, count_before: int) -> None:
+        """Check the answer of a hook, and fire if it says so. ``count_before``: the number of events before the event
+        or moment."""
         if answer is False:
             return
         record, context = self.record, self._context
@@ -379,7 +379,7 @@ class UserTriggerWalk(TriggerWalk):
                 self.policy, hook, about, self.key, f"{what}; the answers are True, False and Fire.BEFORE"
             )
         assert record.time is not None
-        self._add_firing(record.time, record.count if answer is True else before, _FIRED_BY[hook])
+        self._add_firing(record.time, record.count if answer is True else count_before, _FIRED_BY[hook])
         context.fired, context.fired_count = record.fired, record.fired_count
         if self._resets:
             call_hook(self, "reset", about, context)
@@ -409,11 +409,11 @@ class UserTriggerWalk(TriggerWalk):
         """Call ``track_all`` for events, in pieces that end where a moment is due."""
         record, context, every, low = self.record, self._context, self._every, 0
         while low < len(tracked):
-            first = int(tracked.times[low])
-            self._call_moments(first)
-            now = max(context.time, first)
+            first_time = int(tracked.times[low])
+            self._call_moments(first_time)
+            now = max(context.time, first_time)
             if every is not None and record.next_end is None:
-                record.next_end = self._multiple(now, every)
+                record.next_end = self._next_multiple(now, every)
             due, high = record.next_moment, len(tracked)
             if due is not None:
                 high = max(int(np.searchsorted(tracked.times, due, "right")), low + 1)
@@ -438,9 +438,9 @@ class UserTriggerWalk(TriggerWalk):
         times, stops = tracked.times[low:high], np.flatnonzero(fires)
         for time, stop in zip(times[stops].tolist(), (stops + count + 1).tolist(), strict=True):
             self._add_firing(max(time, now), stop, FiredBy.EVENT)
-        before, record.time = record.time, max(int(times[-1]), now)
+        time_before, record.time = record.time, max(int(times[-1]), now)
         tied = size - int(np.searchsorted(times, record.time))
-        record.ties = tied + (record.ties if tied == size and before == record.time else 0)
+        record.ties = tied + (record.ties if tied == size and time_before == record.time else 0)
         record.count = context.count = count + size
         context.time, context.fired, context.fired_count = record.time, record.fired, record.fired_count
 
@@ -453,10 +453,10 @@ class CountTriggerWalk(TriggerWalk):
         self._slide = policy.count.value
 
     def track(self, tracked: TrackedEvents) -> None:
-        record, before = self.record, self.record.count
+        record, count_before = self.record, self.record.count
         record.count += len(tracked)
-        for stop in range((before // self._slide + 1) * self._slide, record.count + 1, self._slide):
-            self._add_firing(int(tracked.times[stop - before - 1]), stop)
+        for stop in range((count_before // self._slide + 1) * self._slide, record.count + 1, self._slide):
+            self._add_firing(int(tracked.times[stop - count_before - 1]), stop)
         if len(tracked):
             record.time = int(tracked.times[-1])
 
@@ -467,13 +467,13 @@ class CountTriggerWalk(TriggerWalk):
 class TimeTriggerWalk(TriggerWalk):
     """Fires as a ``TimeTriggerPolicy`` does, beside a user's eviction policy.
 
-    Without a reach, an event makes one window end due: the first that is not before the event. With a reach, an event
-    makes all ends within the reach due.
+    ``reach``: the reach of the eviction policy. With a reach, an event makes all window ends within the reach due.
+    Without a reach, it makes one due: the first that is not before the event.
     """
 
     def __init__(self, policy: TimeTriggerPolicy, record: UnitRecord, key: Any, reach: int | None) -> None:
         super().__init__(policy, record, key)
-        self._ends, self._reach, self._before = policy, reach, record.count
+        self._time_policy, self._reach, self._count_before = policy, reach, record.count
         self._times: list[NDArray[np.int64]] = []
 
     def track(self, tracked: TrackedEvents) -> None:
@@ -483,26 +483,28 @@ class TimeTriggerWalk(TriggerWalk):
             self.record.time = int(tracked.times[-1])
 
     def due_at(self, moment: int) -> int:
-        return self._ends.due_at(moment)
+        return self._time_policy.due_at(moment)
 
     def pass_until(self, frontier: int) -> None:
-        ends, record = self._ends, self.record
-        limit, slide, offset = ends.last_due(frontier), ends.slide.micros, ends.offset.micros
+        policy, record = self._time_policy, self.record
+        limit, slide, offset = policy.last_due(frontier), policy.slide.micros, policy.offset.micros
         times = np.concatenate([np.zeros(0, np.int64), *self._times])
-        first = ends.bounds.first_end(times, slide, offset)
-        last = first if self._reach is None else ends.bounds.last_end(times, self._reach, slide, offset)
-        low, high = first.tolist(), last.tolist()
+        earliest_ends = policy.bounds.first_end(times, slide, offset)
+        latest_ends = (
+            earliest_ends if self._reach is None else policy.bounds.last_end(times, self._reach, slide, offset)
+        )
+        first_ends, last_ends = earliest_ends.tolist(), latest_ends.tolist()
         if record.next_end is not None and record.last_end is not None:
-            low, high = [record.next_end, *low], [record.last_end, *high]
+            first_ends, last_ends = [record.next_end, *first_ends], [record.last_end, *last_ends]
         record.next_end = record.last_end = None
-        passed = -FOREVER
-        for begin, end in zip(low, high, strict=True):
-            due = max(begin, passed + slide)
+        last_fired = -FOREVER
+        for begin, end in zip(first_ends, last_ends, strict=True):
+            due = max(begin, last_fired + slide)
             while due <= min(end, limit):
-                stop = self._before + int(ends.bounds.count_before_end(times, np.array([due]))[0])
+                stop = self._count_before + int(policy.bounds.count_before_end(times, np.array([due]))[0])
                 self._add_firing(due, stop)
                 record.time = max(due if record.time is None else record.time, due)
-                passed, due = due, due + slide
+                last_fired, due = due, due + slide
             if due <= end:
                 record.next_end = due if record.next_end is None else min(record.next_end, due)
                 record.last_end = end if record.last_end is None else max(record.last_end, end)
@@ -545,7 +547,7 @@ class NonEmptyWindow:
     reference: int
     """End of the window in microseconds."""
     members: Indices
-    """The events of the window, as indices into ``EvictionWalk.held``."""
+    """The events of the window, as indices into ``EvictionWalk``'s ``tracked``."""
     by: FiredBy | None = None
     """Reason of the firing."""
 
@@ -553,14 +555,15 @@ class NonEmptyWindow:
 class EvictionWalk:
     """Calls an eviction policy for one unit, to choose the events of each window that the trigger has fired.
 
-    ``held``: all tracked events that have not expired, those of this batch last. ``numbers``: the numbers of ``held``.
+    ``tracked``: all tracked events that have not expired, those of this batch last. ``numbers``: the numbers of
+    ``tracked``.
     """
 
     def __init__(
-        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, tracked: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
-        self.policy, self.record, self.key, self._held, self._numbers = policy, record, key, held, numbers
-        self.expired = np.zeros(len(held), np.bool_)
+        self.policy, self.record, self.key, self._tracked, self._numbers = policy, record, key, tracked, numbers
+        self.expired = np.zeros(len(tracked), np.bool_)
         """Mask of the events that have expired; complete after ``clear``."""
 
     @property
@@ -589,16 +592,16 @@ class UserEvictionWalk(EvictionWalk):
     """Calls the hooks of a user's eviction policy, for each event or for columns of events."""
 
     def __init__(
-        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, tracked: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
-        super().__init__(policy, record, key, held, numbers)
+        super().__init__(policy, record, key, tracked, numbers)
         self._context = EvictionContext(record.eviction, key, fired=record.evicted, fired_count=record.evicted_count)
         self._tracks, self._tracks_all = overrides(policy, "track"), overrides(policy, "track_all")
         self._takes_columns, self._resets = overrides(policy, "evict_all"), overrides(policy, "reset")
-        self._reached = 0
-        self._retained: list[int] = []
-        self._columns: Indices = range(0)
-        self._event = QueuedEvent(0, 0, held.lists, 0, held.streams)
+        self._examined_stop = 0
+        self._unexpired: list[int] = []
+        self._unexpired_indices: Indices = range(0)
+        self._event = QueuedEvent(0, 0, tracked.lists, 0, tracked.streams)
 
     @property
     def state(self) -> Any:
@@ -607,7 +610,7 @@ class UserEvictionWalk(EvictionWalk):
     @cached_property
     def _lists(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """The numbers, times and rows of the events as Python numbers, for hooks that are called event by event."""
-        return self._numbers.tolist(), self._held.times.tolist(), self._held.rows
+        return self._numbers.tolist(), self._tracked.times.tolist(), self._tracked.rows
 
     def _members(self, firing: Firing, stop: int) -> Indices:
         context = self._context
@@ -617,29 +620,29 @@ class UserEvictionWalk(EvictionWalk):
         members = self._evict_columns(stop) if self._takes_columns else self._evict_each(stop)
         context.fired, context.fired_count = firing.reference, firing.stop
         if self._resets:
-            call_hook(self, "reset", self._about, context)
+            call_hook(self, "reset", self._window_in_words, context)
         return members
 
     def _track(self, until: int) -> None:
         """Call ``track`` or ``track_all`` for the events before number ``until`` that these hooks have not seen."""
         record, context = self.record, self._context
-        before, record.tracked = record.tracked, max(record.tracked, until)
+        tracked_before, record.tracked = record.tracked, max(record.tracked, until)
         if not (self._tracks or self._tracks_all):
             return
-        low, high = np.searchsorted(self._numbers, (before, until)).tolist()
+        low, high = np.searchsorted(self._numbers, (tracked_before, until)).tolist()
         if low == high:
             return
         if self._tracks_all:
-            events = self._held.columns(range(low, high), self._numbers[low:high])
+            events = self._tracked.columns(range(low, high), self._numbers[low:high])
             context.count = int(self._numbers[high - 1]) + 1
-            context.time = context.reference = int(self._held.times[high - 1])
+            context.time = context.reference = int(self._tracked.times[high - 1])
             call_hook(self, "track_all", f"events {self._numbers[low]} to {self._numbers[high - 1]}", events, context)
             return
-        numbers, times, places = self._lists
+        numbers, times, rows = self._lists
         event, track = self._event, self.policy.track
         try:
             for index in range(low, high):
-                event.number, event.timestamp, event._index = numbers[index], times[index], places[index]
+                event.number, event.timestamp, event._index = numbers[index], times[index], rows[index]
                 context.count = numbers[index] + 1
                 context.time = context.reference = times[index]
                 track(event, context)
@@ -647,25 +650,25 @@ class UserEvictionWalk(EvictionWalk):
             raise PolicyFailure(self.policy, "track", event, self.key, error) from error
 
     def _evict_each(self, stop: int) -> Indices:
-        retained, (numbers, times, places) = self._retained, self._lists
-        retained.extend(range(self._reached, stop))
-        self._reached = max(self._reached, stop)
+        candidates, (numbers, times, rows) = self._unexpired, self._lists
+        candidates.extend(range(self._examined_stop, stop))
+        self._examined_stop = max(self._examined_stop, stop)
         evict, event, context = self.policy.evict, self._event, self._context
-        members, left = list[int](), list[int]()
+        members, unexpired = list[int](), list[int]()
         process, keep, expire = Action.PROCESS, Action.KEEP, Action.EXPIRE
         try:
-            for place, index in enumerate(retained):
-                event.number, event.timestamp, event._index = numbers[index], times[index], places[index]
+            for position, index in enumerate(candidates):
+                event.number, event.timestamp, event._index = numbers[index], times[index], rows[index]
                 action = evict(event, context)
                 if action is process:
                     members.append(index)
-                    left.append(index)
+                    unexpired.append(index)
                 elif action is expire:
                     self.expired[index] = True
                 elif action is keep:
-                    left.append(index)
+                    unexpired.append(index)
                 elif action is Action.STOP:
-                    left.extend(retained[place:])
+                    unexpired.extend(candidates[position:])
                     break
                 else:
                     what = f"it answered {repr_of(action):.60} ({type(action).__name__}), which is no Action"
@@ -676,42 +679,44 @@ class UserEvictionWalk(EvictionWalk):
             raise
         except USER_EXCEPTIONS as error:
             raise PolicyFailure(self.policy, "evict", event, self.key, error) from error
-        self._retained = left
+        self._unexpired = unexpired
         return compact_indices(np.array(members, np.int64))
 
     def _evict_columns(self, stop: int) -> Indices:
-        candidates = _append_range(self._columns, self._reached, stop)
-        self._reached = max(self._reached, stop)
+        candidates = _append_range(self._unexpired_indices, self._examined_stop, stop)
+        self._examined_stop = max(self._examined_stop, stop)
         if not len(candidates):
             return candidates
-        which = as_index(candidates)
-        events = self._held.columns(candidates, self._numbers[which])
+        index = as_index(candidates)
+        events = self._tracked.columns(candidates, self._numbers[index])
         try:
             actions = self.policy.evict_all(events, self._context)
         except USER_EXCEPTIONS as error:
-            raise PolicyFailure(self.policy, "evict_all", self._about, self.key, error) from error
-        good = isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(candidates),)
-        most = int(actions.max()) if good else 0
-        if not good or most > _STOP or actions.min() < _EXPIRE:
+            raise PolicyFailure(self.policy, "evict_all", self._window_in_words, self.key, error) from error
+        is_valid = (
+            isinstance(actions, np.ndarray) and actions.dtype.kind in "iu" and actions.shape == (len(candidates),)
+        )
+        largest = int(actions.max()) if is_valid else 0
+        if not is_valid or largest > _STOP or actions.min() < _EXPIRE:
             what = (
                 f"it answered {describe_answer(actions)}; the answer is an Action for each of {len(candidates)} events"
             )
             raise PolicyFailure(
                 self.policy,
                 "evict_all",
-                self._about,
+                self._window_in_words,
                 self.key,
                 f"{what}: np.where(good, Action.PROCESS, Action.EXPIRE)",
             )
-        if most == _STOP:
+        if largest == _STOP:
             actions = np.where(np.arange(len(actions)) >= np.argmax(actions == _STOP), _KEEP, actions)
-        left = actions != _EXPIRE
-        self.expired[which] |= ~left
-        self._columns = select_indices(candidates, left)
+        unexpired = actions != _EXPIRE
+        self.expired[index] |= ~unexpired
+        self._unexpired_indices = select_indices(candidates, unexpired)
         return select_indices(candidates, actions == _PROCESS)
 
     @property
-    def _about(self) -> str:
+    def _window_in_words(self) -> str:
         """A description of the window whose events are being chosen, for error texts."""
         return f"the window that ends at {show(self._context.reference)}"
 
@@ -727,57 +732,61 @@ class CountEvictionWalk(EvictionWalk):
 
     def clear(self) -> None:
         assert isinstance(self.policy, CountEvictionPolicy)
-        least = max(self.record.count - self.record.ties, self.record.fired_count)  # a window may end before the ties
-        self.expired[: int(np.searchsorted(self._numbers, least - self.policy.length.value))] = True
+        stop_of_window = max(
+            self.record.count - self.record.ties, self.record.fired_count
+        )  # a window may end before the ties
+        self.expired[: int(np.searchsorted(self._numbers, stop_of_window - self.policy.length.value))] = True
 
 
 class TimeEvictionWalk(EvictionWalk):
     """Evicts as a ``TimeEvictionPolicy`` does, beside a user's trigger policy."""
 
     def __init__(
-        self, policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
+        self, policy: EvictionPolicy, record: UnitRecord, key: Any, tracked: TrackedEvents, numbers: NDArray[np.int64]
     ) -> None:
-        super().__init__(policy, record, key, held, numbers)
-        self._in_time_order = bool((held.times[1:] >= held.times[:-1]).all())
-        self._left: Indices = range(0)
-        """The events before index ``_reached`` that have not expired."""
-        self._reached = 0
+        super().__init__(policy, record, key, tracked, numbers)
+        self._in_time_order = bool((tracked.times[1:] >= tracked.times[:-1]).all())
+        self._unexpired: Indices = range(0)
+        """The events before index ``_examined_stop`` that have not expired."""
+        self._examined_stop = 0
 
     def _members(self, firing: Firing, stop: int) -> Indices:
         assert isinstance(self.policy, TimeEvictionPolicy)
-        left = self._expire(firing.reference, stop)
+        unexpired = self._expire(firing.reference, stop)
         if self.policy.bounds is Bounds.END:
-            return left
-        if self._in_time_order and isinstance(left, range):  # the others wait for the next window, as with ``evict``
-            return range(left.start, max(self._first(firing.reference, left, "left"), left.start))
-        return select_indices(left, self._held.times[as_index(left)] < firing.reference)
+            return unexpired
+        if self._in_time_order and isinstance(
+            unexpired, range
+        ):  # the others wait for the next window, as with ``evict``
+            return range(unexpired.start, max(self._first_index(firing.reference, unexpired, "left"), unexpired.start))
+        return select_indices(unexpired, self._tracked.times[as_index(unexpired)] < firing.reference)
 
     def clear(self) -> None:
         if self.record.time is not None:
-            self._expire(self.record.time, len(self._held))
+            self._expire(self.record.time, len(self._tracked))
 
     def _expire(self, reference: int, stop: int) -> Indices:
         """Expire the events before index ``stop`` that are too old for a window that ends at the reference; return the
         other events before ``stop``."""
         assert isinstance(self.policy, TimeEvictionPolicy)
-        left = _append_range(self._left, self._reached, stop)
-        self._reached = max(self._reached, stop)
+        candidates = _append_range(self._unexpired, self._examined_stop, stop)
+        self._examined_stop = max(self._examined_stop, stop)
         start, at_start = reference - self.policy.length.micros, self.policy.bounds is Bounds.START
-        if self._in_time_order and isinstance(left, range):
-            first = self._first(start, left, "left" if at_start else "right")
-            self.expired[left.start : first] = True
-            self._left = range(first, left.stop)
-            return self._left
-        times = self._held.times[as_index(left)]
-        over = times < start if at_start else times <= start
-        self.expired[as_index(select_indices(left, over))] = True
-        self._left = select_indices(left, ~over)
-        return self._left
+        if self._in_time_order and isinstance(candidates, range):
+            first_kept = self._first_index(start, candidates, "left" if at_start else "right")
+            self.expired[candidates.start : first_kept] = True
+            self._unexpired = range(first_kept, candidates.stop)
+            return self._unexpired
+        times = self._tracked.times[as_index(candidates)]
+        is_over = times < start if at_start else times <= start
+        self.expired[as_index(select_indices(candidates, is_over))] = True
+        self._unexpired = select_indices(candidates, ~is_over)
+        return self._unexpired
 
-    def _first(self, time: int, of: range, side: Literal["left", "right"]) -> int:
-        """Returns the index of the first event in ``of`` that is not before a time; with "right", of the first event
-        after the time. The events are in order of time."""
-        return of.start + int(np.searchsorted(self._held.times[of.start : of.stop], time, side))
+    def _first_index(self, time: int, indices: range, side: Literal["left", "right"]) -> int:
+        """Returns the index of the first event in ``indices`` that is not before a time; with "right", of the first
+        event after the time. The events are in order of time."""
+        return indices.start + int(np.searchsorted(self._tracked.times[indices.start : indices.stop], time, side))
 
 
 def _append_range(before: Indices, start: int, stop: int) -> Indices:
@@ -798,10 +807,10 @@ def has_user_hooks(policy: EvictionPolicy) -> bool:
 
 
 def eviction_walk(
-    policy: EvictionPolicy, record: UnitRecord, key: Any, held: TrackedEvents, numbers: NDArray[np.int64]
+    policy: EvictionPolicy, record: UnitRecord, key: Any, tracked: TrackedEvents, numbers: NDArray[np.int64]
 ) -> EvictionWalk:
     """Returns the walk of an eviction policy."""
     if has_user_hooks(policy):
-        return UserEvictionWalk(policy, record, key, held, numbers)
+        return UserEvictionWalk(policy, record, key, tracked, numbers)
     kind = CountEvictionWalk if isinstance(policy, CountEvictionPolicy) else TimeEvictionWalk
-    return kind(policy, record, key, held, numbers)
+    return kind(policy, record, key, tracked, numbers)

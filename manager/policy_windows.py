@@ -33,7 +33,7 @@ from policies.protocol import EvictionPolicy, Policy, QueuedEvent, TriggerPolicy
 from policies.watermarks import NONE
 from windowing.bolts.bolt import new_state
 from windowing.columns import take_rows
-from windowing.conversion import changed_by_json
+from windowing.conversion import describe_json_change
 from windowing.errors import USER_EXCEPTIONS
 from windowing.reprs import repr_of
 from windowing.settings.triggers import FiredBy
@@ -80,17 +80,17 @@ class _TrackedUnit:
         touched = self.record.touched
         return None if touched is None or self._forget_after is None else touched + self._forget_after
 
-    def outlives(self, times: NDArray[np.int64]) -> int:
-        """Returns how many events, of these times in order, come before the unit is forgotten; records the time of the
-        last such event."""
+    def count_before_end(self, times: NDArray[np.int64]) -> int:
+        """Returns the number of events that come before the unit is forgotten, and records the time of the last of
+        these. ``times``: the times of the next events, in order."""
         record = self.record
         if self._forget_after is None or not len(times):
             return len(times)
-        reached = times if record.time is None else np.maximum(times, record.time)
-        silent = np.diff(reached, prepend=reached[:1] if record.touched is None else record.touched)
-        over = silent > self._forget_after
-        count = int(over.argmax()) if over.any() else len(times)
-        record.touched = int(reached[count - 1]) if count else record.touched
+        unit_times = times if record.time is None else np.maximum(times, record.time)
+        silences = np.diff(unit_times, prepend=unit_times[:1] if record.touched is None else record.touched)
+        too_long = silences > self._forget_after
+        count = int(too_long.argmax()) if too_long.any() else len(times)
+        record.touched = int(unit_times[count - 1]) if count else record.touched
         return count
 
 
@@ -117,23 +117,25 @@ class PolicyWindows:
         """``new`` is the index of the first new event. ``records``: the records of the task's units, updated in place.
         ``key``: the columns of the key; empty if the task is one unit."""
         self.eviction, self.trigger, self.records, self._task = eviction, trigger, records, task
-        self._by_arrival = event_time and overrides(trigger, "on_arrival")
+        self._fires_on_arrival = event_time and overrides(trigger, "on_arrival")
         self._calls_eviction = has_user_hooks(eviction)
-        silent = forget_after(eviction, trigger)
-        self._forget_after = None if silent is None else silent.micros
+        duration = forget_after(eviction, trigger)
+        self._forget_after = None if duration is None else duration.micros
         self._sorted = SortedEvents(events, streams, (tuple(key),) * len(streams) if key else ())
         self._source = _EventsByPosition(self._sorted)
         count, arrange = len(events), self._sorted._sorted
         self._times = self._sorted.live.starts
-        self._places = self._sorted.places(np.arange(count))
+        self._row_indices = self._sorted.row_indices(np.arange(count))
         self._in_order = self._sorted.in_order
         self._hashes = self._sorted.hashes if key else None
         self._numbers = np.full(count, -1, np.int64) if events.numbers is None else arrange(events.numbers).copy()
         self._finished = np.zeros(count, np.bool_) if events.finished is None else arrange(events.finished).copy()
-        self._last = np.zeros(count, np.bool_) if events.last is None else arrange(events.last).copy()
+        self._in_last_window = (
+            np.zeros(count, np.bool_) if events.in_last_window is None else arrange(events.in_last_window).copy()
+        )
         self._purged = np.zeros(count, np.bool_)
         self._new = new
-        self.reached: int | None = None
+        self.latest_time: int | None = None
         """The greatest time of the evaluated units in microseconds; None if no unit was evaluated."""
         waiting = self._waiting
         names = np.array(streams, object)
@@ -145,7 +147,7 @@ class PolicyWindows:
         With indices, only these events are converted to Python values for the trigger."""
         self._untracked_streams = self._streams
         if 2 * np.count_nonzero(waiting) <= count:
-            self._untracked = np.sort(self._places[waiting])
+            self._untracked = np.sort(self._row_indices[waiting])
             self._untracked_columns = _Columns(take_rows(events.payload, self._untracked))
             self._untracked_streams = self._streams[self._untracked]
 
@@ -165,8 +167,8 @@ class PolicyWindows:
         """The frontier in microseconds at which the policies are called next; None if only a new event can cause a
         call."""
         waiting, timer = self._times[self._waiting], self.records.next_timer
-        known = [int(waiting.min())] if len(waiting) else []
-        return min([*known, *([] if timer is None else [timer])], default=None)
+        times = [int(waiting.min())] if len(waiting) else []
+        return min([*times, *([] if timer is None else [timer])], default=None)
 
     @property
     def still_open(self) -> int:
@@ -178,7 +180,7 @@ class PolicyWindows:
         flags = (
             self._sorted.accounted * np.uint8(ACCOUNTED)
             | self._finished * np.uint8(NOT_LIVE)
-            | self._last * np.uint8(IN_LAST_WINDOW)
+            | self._in_last_window * np.uint8(IN_LAST_WINDOW)
         )
         return self._sorted.in_given_order(flags)
 
@@ -192,31 +194,32 @@ class PolicyWindows:
         ``frontier`` is in microseconds. FOREVER ends the streams; with None, only ``on_arrival`` can fire. Windows of
         one unit keep the order of their firings. Raises PolicyFailure.
         """
-        found = list[_FiredWindow | _ForgottenUnit]()
+        fired_or_forgotten = list[_FiredWindow | _ForgottenUnit]()
         units = self._units(frontier)
-        texts = self.records.caches_of(list(units))
-        for (unit, (low, high, key)), text in zip(units.items(), texts, strict=True):
-            found.extend(self._evaluate_unit(unit, low, high, key, text, frontier))
-        found.sort(key=lambda window: (window.reference, window.hash))  # stable: windows of a unit stay in order
-        before: dict[int, Indices] = {}
+        stored_texts = self.records.caches_of(list(units))
+        for (unit, (low, high, key)), stored_text in zip(units.items(), stored_texts, strict=True):
+            fired_or_forgotten.extend(self._evaluate_unit(unit, low, high, key, stored_text, frontier))
+        # The sort is stable: windows of a unit stay in order.
+        fired_or_forgotten.sort(key=lambda window: (window.reference, window.hash))
+        last_members: dict[int, Indices] = {}
         windowed = np.zeros(len(self._times), np.bool_)
-        for window in found:
+        for window in fired_or_forgotten:
             if isinstance(window, _ForgottenUnit):
-                before[window.hash] = range(0)  # the first window of its next life has none before it
+                last_members[window.hash] = range(0)  # the first window of its next life has none before it
                 if self._sorted.keyed:
                     yield ForgottenKey(window.key)
                 continue
-            previous = before.get(window.hash)
+            previous = last_members.get(window.hash)
             if previous is None:
                 low, high = self._range_of(window.hash)
-                previous = select_indices(range(low, high), self._last[low:high])
-            before[window.hash] = window.members
+                previous = select_indices(range(low, high), self._in_last_window[low:high])
+            last_members[window.hash] = window.members
             windowed[as_index(window.members)] = True
             yield self._tuple_window(window, previous)
-        for unit, members in before.items():
+        for unit, members in last_members.items():
             low, high = self._range_of(unit)
-            self._last[low:high] = False
-            self._last[as_index(members)] = True
+            self._in_last_window[low:high] = False
+            self._in_last_window[as_index(members)] = True
         self._sorted.count("windowed", windowed & ~self._sorted.accounted)
         self._sorted.accounted |= windowed
         self._sorted.count("purged", self._purged & ~self._sorted.accounted)
@@ -255,26 +258,26 @@ class PolicyWindows:
         ready = np.zeros(len(self._times), np.bool_)
         if frontier is not None:
             ready |= self._waiting & (self._times <= frontier)
-        if self._by_arrival:
-            ready |= self._places >= self._new
+        if self._fires_on_arrival:
+            ready |= self._row_indices >= self._new
         chosen = self._units_of(ready)
         if frontier is not None:
             chosen = list(dict.fromkeys([*chosen, *self.records.due(frontier, all_at_end=True)]))
         blocks = [self._range_of(unit) for unit in chosen]
         if not self._sorted.keyed:
             return {unit: (low, high, None) for unit, (low, high) in zip(chosen, blocks, strict=True)}
-        held = np.array([low for low, high in blocks if low < high], np.int64)
-        keys = iter(self._sorted.keys_of(held) if len(held) else [])
+        first_members = np.array([low for low, high in blocks if low < high], np.int64)
+        keys = iter(self._sorted.keys_of(first_members) if len(first_members) else [])
         return {
             unit: (low, high, next(keys) if low < high else self.records.value(unit, None))
             for unit, (low, high) in zip(chosen, blocks, strict=True)
         }
 
-    def _units_of(self, which: NDArray[np.bool_]) -> list[int]:
+    def _units_of(self, mask: NDArray[np.bool_]) -> list[int]:
         """Returns the hashes, in order, of the units of the events for which the mask is true."""
         if self._hashes is None:
-            return [_NO_KEY] if which.any() else []
-        hashes = self._hashes[which]
+            return [_NO_KEY] if mask.any() else []
+        hashes = self._hashes[mask]
         units: list[int] = hashes[np.flatnonzero(np.diff(hashes, prepend=hashes[:1] - 1))].tolist()
         return units
 
@@ -282,29 +285,29 @@ class PolicyWindows:
         """Returns the index range of the events of a unit."""
         if self._hashes is None:
             return 0, len(self._times)
-        if self._starts is None:
-            units, heads = np.unique(self._hashes, return_index=True)
-            blocks = pairwise([*heads.tolist(), len(self._hashes)])
-            self._starts = dict(zip(units.tolist(), blocks, strict=True))
-        return self._starts.get(unit, (0, 0))
+        if self._ranges is None:
+            units, first_indices = np.unique(self._hashes, return_index=True)
+            blocks = pairwise([*first_indices.tolist(), len(self._hashes)])
+            self._ranges = dict(zip(units.tolist(), blocks, strict=True))
+        return self._ranges.get(unit, (0, 0))
 
-    _starts: dict[int, tuple[int, int]] | None = None
+    _ranges: dict[int, tuple[int, int]] | None = None
 
     def _evaluate_unit(
-        self, unit: int, low: int, high: int, key: Any, text: str, frontier: int | None
+        self, unit: int, low: int, high: int, key: Any, stored_text: str, frontier: int | None
     ) -> Iterator[_FiredWindow | _ForgottenUnit]:
-        """Yield the windows of a unit, and a ``_ForgottenUnit`` each time that the unit is forgotten. ``text``: the
-        stored record of the unit; empty for a new unit."""
+        """Yield the windows of a unit, and a ``_ForgottenUnit`` each time that the unit is forgotten. ``stored_text``:
+        the stored record of the unit; empty for a new unit."""
         tracked_unit = self._new_unit(
-            key, UnitRecord.from_text(text) if text else None, self._tracked_before(low, high)
+            key, UnitRecord.from_text(stored_text) if stored_text else None, self._tracked_before(low, high)
         )
         for positions, fires in self._events_to_track(low, high, key, frontier):
-            left = positions
-            while len(left):
-                count = tracked_unit.outlives(self._times[as_index(left)])
-                self._track(tracked_unit, left[:count])
-                left = left[count:]
-                if len(left):
+            remaining = positions
+            while len(remaining):
+                count = tracked_unit.count_before_end(self._times[as_index(remaining)])
+                self._track(tracked_unit, remaining[:count])
+                remaining = remaining[count:]
+                if len(remaining):
                     yield from self._forget(unit, key, tracked_unit)
                     tracked_unit = self._new_unit(key, None, range(0))
             if fires:
@@ -317,23 +320,23 @@ class PolicyWindows:
         if frontier is not None:
             tracked_unit.trigger.pass_until(frontier)
         yield from self._fired_windows(unit, key, tracked_unit)
-        moment, place = tracked_unit.record.next_moment, int(self._places[low]) if low < high else -1
+        moment, row_index = tracked_unit.record.next_moment, int(self._row_indices[low]) if low < high else -1
         due = [] if moment is None else [tracked_unit.trigger.due_at(moment)]
         timer = min([*due, *([] if end is None else [end + 1])], default=NONE)
-        self.records.put(unit, KeyRecord(timer=timer, state_text=tracked_unit.record.to_text()), place)
+        self.records.put(unit, KeyRecord(timer=timer, state_text=tracked_unit.record.to_text()), row_index)
 
     def _new_unit(self, key: Any, stored: UnitRecord | None, tracked: Indices) -> _TrackedUnit:
         record, reach = self._record_of(key, stored), self.eviction.reach
-        reached = None if reach is None else reach.micros
-        trigger = trigger_walk(self.trigger, record, key, reached, self._forget_after)
+        reach_micros = None if reach is None else reach.micros
+        trigger = trigger_walk(self.trigger, record, key, reach_micros, self._forget_after)
         return _TrackedUnit(record, trigger, tracked, self._forget_after)
 
     def _track(self, tracked_unit: _TrackedUnit, positions: Indices) -> None:
         """Number events, which are in order, and pass them to the trigger."""
         if not len(positions):
             return
-        before = tracked_unit.record.count
-        self._numbers[as_index(positions)] = np.arange(before, before + len(positions))
+        count_before = tracked_unit.record.count
+        self._numbers[as_index(positions)] = np.arange(count_before, count_before + len(positions))
         tracked_unit.tracked.append(positions)
         tracked_unit.trigger.track(self._for_trigger(positions))
 
@@ -344,7 +347,7 @@ class PolicyWindows:
             yield from self._evict(unit, key, record, _concat_indices(tracked_unit.tracked), firings)
         record.trigger = tracked_unit.trigger.state
         if record.time is not None:
-            self.reached = record.time if self.reached is None else max(self.reached, record.time)
+            self.latest_time = record.time if self.latest_time is None else max(self.latest_time, record.time)
         for policy, state in ((self.trigger, record.trigger), (self.eviction, record.eviction)):
             _check_state(policy, state, key)
 
@@ -362,11 +365,11 @@ class PolicyWindows:
     def _tracked_before(self, low: int, high: int) -> Indices:
         """Returns the positions of the events of a unit that were tracked in earlier batches, in order of number."""
         numbers = self._numbers[low:high]
-        old = select_indices(range(low, high), (numbers >= 0) & ~self._finished[low:high])
-        numbers = self._numbers[as_index(old)]
+        tracked = select_indices(range(low, high), (numbers >= 0) & ~self._finished[low:high])
+        numbers = self._numbers[as_index(tracked)]
         if (numbers[1:] > numbers[:-1]).all():
-            return old
-        return np.asarray(old)[np.argsort(numbers, kind="stable")]
+            return tracked
+        return np.asarray(tracked)[np.argsort(numbers, kind="stable")]
 
     def _evict(
         self,
@@ -379,9 +382,9 @@ class PolicyWindows:
         """Yields the non-empty windows of these firings, and marks the expired events as finished. ``positions``: the
         tracked events of the unit."""
         columns, index = self._all_columns, as_index(positions)
-        places = positions if self._in_order else self._places[index]
-        held = TrackedEvents(self._times[index], places, columns.lists, columns.arrays, self._streams)
-        eviction = eviction_walk(self.eviction, record, key, held, self._numbers[index])
+        row_indices = positions if self._in_order else self._row_indices[index]
+        tracked = TrackedEvents(self._times[index], row_indices, columns.lists, columns.arrays, self._streams)
+        eviction = eviction_walk(self.eviction, record, key, tracked, self._numbers[index])
         for window in eviction.windows(firings):
             yield self._fired_window(window, unit, key, positions)
         eviction.clear()
@@ -398,40 +401,40 @@ class PolicyWindows:
                 del state[name]
             if state.keys() == types.keys() and stored is not None:
                 continue
-            fresh = new_state(types)
+            initial_state = new_state(types)
             try:
-                policy.start(fresh)
+                policy.start(initial_state)
             except USER_EXCEPTIONS as error:
                 raise PolicyFailure(policy, "start", "before the first event", key, error) from error
-            state.update({name: deepcopy(value) for name, value in fresh.items() if name not in state})
+            state.update({name: deepcopy(value) for name, value in initial_state.items() if name not in state})
         return record
 
     @staticmethod
     def _fired_window(window: NonEmptyWindow, unit: int, key: Any, positions: Indices) -> _FiredWindow:
         members = window.members
         if not isinstance(positions, range):
-            found: Indices = compact_indices(np.sort(positions[as_index(members)]))
+            event_indices: Indices = compact_indices(np.sort(positions[as_index(members)]))
         elif isinstance(members, range):
-            found = positions[members.start : members.stop]
+            event_indices = positions[members.start : members.stop]
         else:
-            found = members + positions.start
-        return _FiredWindow(window.reference, unit, key, found, window.by)
+            event_indices = members + positions.start
+        return _FiredWindow(window.reference, unit, key, event_indices, window.by)
 
     def _for_trigger(self, positions: Indices) -> TrackedEvents:
         """Returns the events at these positions in the form that a trigger takes."""
         index, columns = as_index(positions), self._untracked_columns
-        ranks = positions if self._in_order else self._places[index]
+        row_indices = positions if self._in_order else self._row_indices[index]
         if self._untracked is not None:
-            ranks = np.searchsorted(self._untracked, np.asarray(ranks))
-        return TrackedEvents(self._times[index], ranks, columns.lists, columns.arrays, self._untracked_streams)
+            row_indices = np.searchsorted(self._untracked, np.asarray(row_indices))
+        return TrackedEvents(self._times[index], row_indices, columns.lists, columns.arrays, self._untracked_streams)
 
     def _events_to_track(self, low: int, high: int, key: Any, frontier: int | None) -> Iterator[tuple[Indices, bool]]:
         """Yield the events to pass to a unit's trigger: (positions, True if the trigger fires on arrival after
         them)."""
         waiting = select_indices(range(low, high), (self._numbers[low:high] < 0) & ~self._finished[low:high])
-        if self._by_arrival:
-            for last in self._firing_arrivals(np.asarray(waiting, np.int64), key):
-                arrived = self._places[as_index(waiting)] <= last
+        if self._fires_on_arrival:
+            for firing_arrival in self._firing_arrivals(np.asarray(waiting, np.int64), key):
+                arrived = self._row_indices[as_index(waiting)] <= firing_arrival
                 yield select_indices(waiting, arrived), True
                 waiting = select_indices(waiting, ~arrived)
         if frontier is not None:
@@ -439,19 +442,19 @@ class PolicyWindows:
 
     def _firing_arrivals(self, waiting: NDArray[np.int64], key: Any) -> Iterator[int]:
         """Yield the arrival indices of the new events on which the trigger fires on arrival."""
-        new = waiting[self._places[waiting] >= self._new]
-        new = new[np.argsort(self._places[new])]
-        tracked = self._for_trigger(new)
+        firing = waiting[self._row_indices[waiting] >= self._new]
+        firing = firing[np.argsort(self._row_indices[firing])]
+        tracked = self._for_trigger(firing)
         event = QueuedEvent(-1, 0, tracked.lists, 0, tracked.streams)
-        calls = zip(tracked.times.tolist(), tracked.rows, self._places[new].tolist(), strict=True)
-        for time, rank, place in calls:
-            event.timestamp, event._index = time, rank
+        calls = zip(tracked.times.tolist(), tracked.rows, self._row_indices[firing].tolist(), strict=True)
+        for time, row, arrival in calls:
+            event.timestamp, event._index = time, row
             try:
                 answer = self.trigger.on_arrival(event)
             except USER_EXCEPTIONS as error:
                 raise PolicyFailure(self.trigger, "on_arrival", event, key, error) from error
             if answer is True:
-                yield place
+                yield arrival
             elif answer is not False:
                 what = f"it answered {repr_of(answer):.60} ({type(answer).__name__}); the answers are True and False"
                 raise PolicyFailure(self.trigger, "on_arrival", event, key, what)
@@ -501,8 +504,8 @@ class _NullableColumn:
         self._filled = column.fill_null(pa.scalar(0).cast(column.type)).to_numpy()
         self._filled.flags.writeable = False
 
-    def __getitem__(self, where: slice | NDArray[np.int64]) -> NDArray[Any]:
-        return self._filled[where] if self._valid[where].all() else self._array[where]
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
+        return self._filled[rows] if self._valid[rows].all() else self._array[rows]
 
 
 class _EventsByPosition:
@@ -516,7 +519,7 @@ class _EventsByPosition:
         payload = self._events.payload
         if self._events.in_order and isinstance(members, range):
             return payload.slice(members.start, len(members))
-        return take_rows(payload, self._events.places(np.asarray(members, np.int64)))
+        return take_rows(payload, self._events.row_indices(np.asarray(members, np.int64)))
 
     def timestamps(self, members: range | NDArray[np.int64]) -> NDArray[np.int64]:
         times: NDArray[np.int64] = self._events.live.starts[np.asarray(members, np.int64)]
@@ -562,11 +565,11 @@ def _check_state(policy: Policy, state: Any, key: Any) -> None:
         wrong += f"{missing} of state_types" if missing else ""
     for name, kind in types.items() if not wrong else ():
         value = state[name]
-        good = type(value) is kind or (kind is float and type(value) is int)
-        if not wrong and not good and value is not None:
+        has_type = type(value) is kind or (kind is float and type(value) is int)
+        if not wrong and not has_type and value is not None:
             wrong = f"context.state[{name!r}] is {_kind(value)} {repr_of(value):.60}, and state_types declares "
             wrong += kind.__name__
-    if wrong := wrong or changed_by_json(state, "context.state"):
+    if wrong := wrong or describe_json_change(state, "context.state"):
         raise PolicyFailure(policy, "state", "after the events of this batch", key, wrong)
 
 

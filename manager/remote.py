@@ -24,7 +24,7 @@ from windowing.errors import BoltError, CheckpointError, StorageError, WindboltE
 # because after a defect a retry would fail again.
 
 
-_NUMBERS = frozenset(
+_TRANSIENT_ERRNOS = frozenset(
     {
         errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED,
         errno.EPIPE, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET,
@@ -95,8 +95,8 @@ def is_caused_by_event(error: BaseException | None) -> bool:
 
     False for transient errors, for a lack of memory, for system errors of files, networks and processes, and for
     faults that do not depend on events, such as a missing module or name. The causes of an error are judged the
-    same way. Decompressors raise an OSError without a number for bad bytes, so it counts as caused by events, unless
-    its class is a library's own.
+    same way. An OSError without a number counts as caused by events, because decompressors raise it for bad bytes,
+    unless its class is a library's own.
     """
     if is_transient(error):
         return False
@@ -111,8 +111,8 @@ def is_caused_by_event(error: BaseException | None) -> bool:
 
 def _caused_by_event(error: BaseException) -> bool:
     if isinstance(error, OSError):
-        own = type(error).__module__ not in ("builtins", "gzip")
-        return error.errno in _VALUE_ERRNOS or (error.errno is None and not own)
+        library_own = type(error).__module__ not in ("builtins", "gzip")
+        return error.errno in _VALUE_ERRNOS or (error.errno is None and not library_own)
     if isinstance(error, NameError):
         return isinstance(error, UnboundLocalError)  # after a loop over a list that is empty in this event
     return isinstance(error, Exception) and not isinstance(error, MemoryError | ImportError)
@@ -144,7 +144,7 @@ def _is_itself_transient(error: BaseException) -> bool:
     if library in _CLIENTS:
         return _is_transient_for_client(error)
     if isinstance(error, OSError):
-        return error.errno in _NUMBERS if error.errno is not None else _ARROW.search(str(error)) is not None
+        return error.errno in _TRANSIENT_ERRNOS if error.errno is not None else _ARROW.search(str(error)) is not None
     return _is_transient_for_library(library, error)
 
 
@@ -163,8 +163,8 @@ def _is_transient_for_library(library: str, error: BaseException) -> bool:
 
 def _java_trace(error: BaseException) -> str:
     """Returns the Java stack trace of a Spark error, which names the causes of the error; "" if there is none."""
-    found = (value for name, value in getattr(error, "__dict__", {}).items() if name.lower().endswith("stacktrace"))
-    return next((trace for trace in found if isinstance(trace, str)), "")
+    traces = (value for name, value in getattr(error, "__dict__", {}).items() if name.lower().endswith("stacktrace"))
+    return next((trace for trace in traces if isinstance(trace, str)), "")
 
 
 # Seekable files for Python and pyarrow.
@@ -201,8 +201,8 @@ class SeekableFile(io.RawIOBase):
 
 _ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfs"}
 """Arrow's scheme, by other schemes for the same store."""
-KNOWN = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
-_DBFS = "/dbfs/"
+KNOWN_SCHEMES = ("s3", "gs", "abfs", "abfss", "hdfs", "viewfs", "file")
+_DBFS_MOUNT = "/dbfs/"
 """The folder at which Databricks mounts its file system; its URI for Spark is ``dbfs:/``."""
 _QUERY = re.compile(r"\?[A-Za-z_]+=")
 """Pattern of the start of a query. Other question marks are part of a glob pattern."""
@@ -212,7 +212,7 @@ def place_name(path: str) -> str:
     """Returns windbolt's name of a place: a URI with ``s3``, ``gs``, ``abfs``, ``abfss`` or ``hdfs``, or a local
     path."""
     if path.startswith("dbfs:/"):
-        return _DBFS + path.removeprefix("dbfs:").lstrip("/")
+        return _DBFS_MOUNT + path.removeprefix("dbfs:").lstrip("/")
     scheme, sign, rest = path.partition("://")
     if not sign or scheme.lower() not in _ARROW_SCHEMES:
         return path
@@ -242,8 +242,8 @@ def root_and_path(place: str, *, options: bool = True) -> tuple[str, str]:
 def hadoop_name(path: str) -> str:
     """Returns Hadoop's name of a place, without options and keys, which are in ``s3a_settings``."""
     named = place_name(path)
-    if named.startswith(_DBFS):
-        return "dbfs:/" + named.removeprefix(_DBFS)
+    if named.startswith(_DBFS_MOUNT):
+        return "dbfs:/" + named.removeprefix(_DBFS_MOUNT)
     scheme, sign, rest = named.partition("://")
     if not sign:
         return named
@@ -263,9 +263,12 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
     named = place_name(path)
     if not named.startswith("s3://"):
         return {}
-    at = urlsplit(named) if has_query(named) else urlsplit(named.partition("?")[0])
-    asked = _options(named)
-    endpoint, region = _endpoint(asked, environment), asked.get("region") or _first(environment, _REGIONS)
+    parts = urlsplit(named) if has_query(named) else urlsplit(named.partition("?")[0])
+    uri_options = _options(named)
+    endpoint, region = (
+        _endpoint(uri_options, environment),
+        uri_options.get("region") or _first_set(environment, _REGIONS),
+    )
     settings: dict[str, str] = {}
     if endpoint:
         # A store that is not Amazon's has no host for each bucket; Arrow asks it by path too.
@@ -273,8 +276,8 @@ def s3a_settings(path: str, environment: Mapping[str, str] = os.environ) -> dict
         settings["connection.ssl.enabled"] = "false" if endpoint.startswith("http://") else "true"
     if region or endpoint:
         settings["endpoint.region"] = region or "us-east-1"
-    if at.username:
-        settings |= {"access.key": unquote(at.username), "secret.key": unquote(at.password or "")}
+    if parts.username:
+        settings |= {"access.key": unquote(parts.username), "secret.key": unquote(parts.password or "")}
         settings["aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
     else:  # the places where Arrow looks too: variables, ~/.aws, the machine's role
         settings["aws.credentials.provider"] = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
@@ -287,7 +290,7 @@ def endpoint_of(place: str, environment: Mapping[str, str] = os.environ) -> str:
     endpoint = _endpoint(_options(place), environment if scheme == "s3" else {})
     protocol, _, host = endpoint.rpartition("://")
     host = host.rstrip("/").lower().removesuffix(":80" if protocol == "http" else ":443")
-    return "" if host.endswith(_OF_CLOUDS.get(scheme, ())) else host
+    return "" if host.endswith(_CLOUD_DOMAINS.get(scheme, ())) else host
 
 
 def _options(place: str) -> dict[str, str]:
@@ -297,20 +300,20 @@ def _options(place: str) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(query).items()}
 
 
-_OF_CLOUDS = {"s3": (".amazonaws.com", ".amazonaws.com.cn"), "gs": (".googleapis.com",)}
+_CLOUD_DOMAINS = {"s3": (".amazonaws.com", ".amazonaws.com.cn"), "gs": (".googleapis.com",)}
 """The domains of Amazon's and Google's stores, by scheme."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
-def _endpoint(asked: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    given = asked.get("endpoint_override")
-    if given:
-        return given if "://" in given else f"{asked.get('scheme', 'https')}://{given}"
-    return _first(environment, _ENDPOINTS)
+def _endpoint(uri_options: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    override = uri_options.get("endpoint_override")
+    if override:
+        return override if "://" in override else f"{uri_options.get('scheme', 'https')}://{override}"
+    return _first_set(environment, _ENDPOINTS)
 
 
-def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+def _first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((environment[name] for name in names if environment.get(name)), "")
 
 
@@ -411,7 +414,7 @@ class RetryingFileSystem(pafs.FileSystemHandler):  # type: ignore[misc]
         return with_retries(lambda: self.plain.open_append_stream(path, compression=None, metadata=metadata))
 
     def _delete_if_exists(self, delete: Callable[[], None]) -> None:
-        """Call ``act``, which deletes; in retries, a missing file counts as deleted."""
+        """Call ``delete``; in retries, a missing file counts as deleted."""
 
         def again() -> None:
             try:
@@ -434,17 +437,17 @@ class _Source(SeekableFile):
 
     def read_buffer(self, size: int | None = -1) -> pa.Buffer:
         """Read like ``read``, without a copy; pyarrow prefers this method."""
-        left = max(self._size - self._at, 0)
-        wanted = left if size is None or size < 0 else min(size, left)
+        remaining = max(self._size - self._at, 0)
+        length = remaining if size is None or size < 0 else min(size, remaining)
         start = self._at
 
         def section() -> pa.Buffer:
             self._file.seek(start)
-            return self._file.read_buffer(wanted)
+            return self._file.read_buffer(length)
 
-        found = with_retries(section) if wanted else pa.py_buffer(b"")
-        self._at = start + len(found)
-        return found
+        buffer = with_retries(section) if length else pa.py_buffer(b"")
+        self._at = start + len(buffer)
+        return buffer
 
     def close(self) -> None:
         if not self.closed:

@@ -19,7 +19,7 @@ from windowing.aggregates.groups import Groups, Keys
 from windowing.bolts.aggregate_bolt import BoundAggregates
 from windowing.columns import group_numbers
 from windowing.events import Events
-from windowing.window import whole
+from windowing.window import in_one_piece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class WindowResults:
     rows: pa.Table
     windows: NDArray[np.int64]
     """The index of the window of each row."""
-    traced: State | None = None
+    traced_states: State | None = None
     """The state, with an entry per row, of the accumulator for tracing; None if tracing is off."""
 
 
@@ -45,22 +45,22 @@ class PartialSums:
     """Folds a bolt's events into partial aggregates, which are stored in place of the events."""
 
     def __init__(
-        self, aggregates: BoundAggregates, streams: int, traced: tuple[str, Accumulator] | None = None
+        self, aggregates: BoundAggregates, streams: int, traced_column: tuple[str, Accumulator] | None = None
     ) -> None:
-        """``streams``: the number of inputs. ``traced``: a column and the accumulator that collects it for tracing;
-        None if tracing is off."""
+        """``streams``: the number of inputs. ``traced_column``: a column and the accumulator that collects it for
+        tracing; None if tracing is off."""
         self.aggregates, self.streams = aggregates, streams
         self.accumulators: Sequence[Accumulator] = aggregates.accumulators
-        self._read = {
+        self._columns_needed = {
             *aggregates.by,
             *(field for _, accumulator in aggregates.aggregates for field in accumulator.fields),
         }
-        self.traced: int | None = None
+        self.trace_index: int | None = None
         """Index of the accumulator for tracing; None if tracing is off."""
-        if traced is not None:
-            self._read.add(traced[0])
-            self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced[1])))
-            self.traced = self.accumulators.index(traced[1])
+        if traced_column is not None:
+            self._columns_needed.add(traced_column[0])
+            self.accumulators = tuple(dict.fromkeys((*self.accumulators, traced_column[1])))
+            self.trace_index = self.accumulators.index(traced_column[1])
 
     @cached_property
     def columns(self) -> list[list[str]]:
@@ -78,9 +78,9 @@ class PartialSums:
     def _columns_read(self, payload: pa.RecordBatch | pa.Table) -> dict[str, pa.Array]:
         """Returns the columns that the aggregates read, each in one piece."""
         columns = zip(payload.schema.names, payload.columns, strict=True)
-        return {name: whole(column) for name, column in columns if name in self._read}
+        return {name: in_one_piece(column) for name, column in columns if name in self._columns_needed}
 
-    def _weights(self, codes: NDArray[np.int8] | None, groups: Groups) -> NDArray[np.int64]:
+    def _event_counts(self, codes: NDArray[np.int8] | None, groups: Groups) -> NDArray[np.int64]:
         """Returns the number of events per group (rows) and input (columns). ``codes``: the input of each event."""
         if self.streams == 1:
             return groups.counts[:, None]
@@ -90,7 +90,7 @@ class PartialSums:
     def _loaded_states(self, payload: pa.RecordBatch | pa.Table) -> list[State]:
         """Returns the states of the accumulators, from the columns of stored rows."""
         return [
-            accumulator.loaded([whole(payload.column(name)) for name in columns])
+            accumulator.from_columns([in_one_piece(payload.column(name)) for name in columns])
             for accumulator, columns in zip(self.accumulators, self.columns, strict=True)
         ]
 
@@ -131,13 +131,13 @@ def dense_is_cheaper(
     columns = 1 + sum(len(accumulator.columns) for accumulator in accumulators)
     if keys * columns * 8 * int(slices.max()) > _MEMORY:
         return False
-    merged = len(rows) * (3.0 * keys * columns + 30_000)
-    alone = float(rows.sum()) * (20 + 6 * columns)
-    return merged < alone
+    dense_cost = len(rows) * (3.0 * keys * columns + 30_000)
+    row_cost = float(rows.sum()) * (20 + 6 * columns)
+    return dense_cost < row_cost
 
 
 def merge_overlapping(
-    slices: DenseSlices, first: NDArray[np.int64], last: NDArray[np.int64]
+    slices: DenseSlices, starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
     """Merge slices into windows. Window i is the slices from ``first[i]`` up to ``last[i]``; both arrays ascend.
 
@@ -146,16 +146,16 @@ def merge_overlapping(
     stacks = _TwoStackQueue(slices)
     merged: list[tuple[NDArray[np.int64], DenseStates]] = []
     windows: list[int] = []
-    waiting = 0
-    for window, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
-        full = stacks.window(begin, end)
-        codes = np.flatnonzero(full[-1][0])
-        merged.append((codes, [[column[codes] for column in state] for state in full]))
+    waiting_rows = 0
+    for window, (begin, end) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        dense_states = stacks.window(begin, end)
+        codes = np.flatnonzero(dense_states[-1][0])
+        merged.append((codes, [[column[codes] for column in state] for state in dense_states]))
         windows.append(window)
-        waiting += len(codes)
-        if waiting >= _PIECE_ROWS:
+        waiting_rows += len(codes)
+        if waiting_rows >= _PIECE_ROWS:
             yield _concat_results(windows, merged)
-            merged, windows, waiting = [], [], 0
+            merged, windows, waiting_rows = [], [], 0
     if merged:
         yield _concat_results(windows, merged)
 
@@ -184,21 +184,21 @@ class DenseSlices:
         """Returns the states of a slice without events."""
         return [*(accumulator.empty(self.keys) for accumulator in self.accumulators), [np.zeros(self.keys, np.int64)]]
 
-    def of(self, number: int) -> DenseStates:
+    def states_of(self, number: int) -> DenseStates:
         """Returns the states of a slice."""
         low, high = self.edges[number], self.edges[number + 1]
         if high - low == self.keys:  # every key, and in their order
             return [[column[low:high] for column in state] for state in self.columns]
-        full, codes = self.empty(), self.codes[low:high]
-        for state, columns in zip(full, self.columns, strict=True):
+        dense_states, codes = self.empty(), self.codes[low:high]
+        for state, columns in zip(dense_states, self.columns, strict=True):
             for target, column in zip(state, columns, strict=True):
                 target[codes] = column[low:high]
-        return full
+        return dense_states
 
     def merge(self, earlier: DenseStates, later: DenseStates) -> DenseStates:
         """Returns the states of two runs of slices together."""
         states = [
-            accumulator.combined(before, after)
+            accumulator.merge_entries(before, after)
             for accumulator, before, after in zip(self.accumulators, earlier[:-1], later[:-1], strict=True)
         ]
         return [*states, [earlier[-1][0] + later[-1][0]]]
@@ -221,17 +221,17 @@ class _TwoStackQueue:
         if begin >= self.front_end:
             self._flip(begin, end)
         for number in range(self.back_end, end):
-            one = self.slices.of(number)
-            self.back = one if self.back is None else self.slices.merge(self.back, one)
+            slice_states = self.slices.states_of(number)
+            self.back = slice_states if self.back is None else self.slices.merge(self.back, slice_states)
         self.back_end = end
         front = self.front[begin - self.front_start]
         return front if self.back is None else self.slices.merge(front, self.back)
 
     def _flip(self, begin: int, end: int) -> None:
-        merged = self.slices.of(end - 1)
+        merged = self.slices.states_of(end - 1)
         front = [merged]
         for number in range(end - 2, begin - 1, -1):
-            merged = self.slices.merge(self.slices.of(number), merged)
+            merged = self.slices.merge(self.slices.states_of(number), merged)
             front.append(merged)
         self.front = front[::-1]
         self.front_start, self.front_end, self.back_end, self.back = begin, end, end, None
@@ -241,12 +241,12 @@ def _concat_results(
     windows: list[int], merged: list[tuple[NDArray[np.int64], DenseStates]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]:
     codes = np.concatenate([window_codes for window_codes, _ in merged])
-    of_window = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in merged])
+    window_of_result = np.repeat(np.array(windows, np.int64), [len(window_codes) for window_codes, _ in merged])
     states = [
-        [np.concatenate(columns) for columns in zip(*of_one, strict=True)]
-        for of_one in zip(*(full for _, full in merged), strict=True)
+        [np.concatenate(columns) for columns in zip(*accumulator_states, strict=True)]
+        for accumulator_states in zip(*(dense_states for _, dense_states in merged), strict=True)
     ]
-    return of_window, codes, states[:-1], states[-1][0]
+    return window_of_result, codes, states[:-1], states[-1][0]
 
 
 # Pre-aggregation: arriving events are folded into one row per slice of time and key, and the rows are merged into
@@ -255,7 +255,7 @@ def _concat_results(
 
 _ROWS = 1 << 21
 """Number of rows merged at once, where each window is merged separately from its rows."""
-_FAR = 1 << 62
+_CODE_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -282,9 +282,9 @@ class SliceSums(PartialSums):
         aggregates: BoundAggregates,
         slices: SliceGrid,
         streams: int,
-        traced: tuple[str, Accumulator] | None = None,
+        traced_column: tuple[str, Accumulator] | None = None,
     ) -> None:
-        super().__init__(aggregates, streams, traced)
+        super().__init__(aggregates, streams, traced_column)
         self.slices = slices
         self._key_types = [aggregates.schema.field(name).type for name in aggregates.by]
 
@@ -300,27 +300,27 @@ class SliceSums(PartialSums):
         slices, groups = _by_slice(self.slices.numbers(events.timestamps), keys)
         folded = EventColumns(columns, events.timestamps)
         states = [accumulator.fold(folded, groups) for accumulator in self.accumulators]
-        return self._events(keys, slices, groups, states, self._weights(events.streams, groups))
+        return self._folded_rows(keys, slices, groups, states, self._event_counts(events.streams, groups))
 
-    def compacted(self, rows: Events, frontier: int | None) -> Events:
+    def compact(self, rows: Events, frontier: int | None) -> Events:
         """Merge the rows after the frontier of the last evaluation (microseconds) by slice and key. The rows before
         the frontier stay, because windows refer to their positions."""
-        known = 0 if frontier is None else int(np.searchsorted(rows.timestamps, frontier, side="right"))
-        if known == len(rows):
+        settled_count = 0 if frontier is None else int(np.searchsorted(rows.timestamps, frontier, side="right"))
+        if settled_count == len(rows):
             return rows
-        merged = self.merge(rows.slice(known, len(rows)))
-        return Events.concat([rows.slice(0, known), merged]) if known else merged
+        merged = self.merge(rows.slice(settled_count, len(rows)))
+        return Events.concat([rows.slice(0, settled_count), merged]) if settled_count else merged
 
     def merge(self, rows: Events) -> Events:
         """Merge the rows of each slice and key into one row. ``rows`` are in order of slice, then of arrival."""
         sums = self._loaded(rows, ordered=False)
         slices, groups = _by_slice(self.slices.numbers(rows.timestamps), sums.keys)
-        return self._events(sums.keys, slices, groups, *self._merged_states(sums.states, sums.weights, groups))
+        return self._folded_rows(sums.keys, slices, groups, *self._merged_states(sums.states, sums.weights, groups))
 
     def traced_states(self, rows: Events) -> State:
         """Returns the states of the accumulator for tracing, one per row."""
-        assert self.traced is not None
-        return self._loaded(rows, ordered=False).states[self.traced]
+        assert self.trace_index is not None
+        return self._loaded(rows, ordered=False).states[self.trace_index]
 
     def keys_of(self, rows: Events) -> pa.Table:
         """Returns a table of the key of each row."""
@@ -339,21 +339,23 @@ class SliceSums(PartialSums):
         stops = np.array([window.positions.stop for window in windows]) - low
         numbers = group_numbers(rows.timestamps)
         edges = np.searchsorted(sums.slices, np.arange(int(numbers[-1]) + 2))
-        first, last = numbers[starts], numbers[stops - 1] + 1  # windows hold whole slices
-        disjoint = bool((first[1:] >= last[:-1]).all())
-        sizes = edges[last] - edges[first]
-        if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, last - first):
-            events_of = sums.weights.sum(axis=1)
-            dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, events_of)
-            parts = merge_overlapping(dense, first, last)
+        first_slices, stop_slices = numbers[starts], numbers[stops - 1] + 1  # windows hold whole slices
+        disjoint = bool((first_slices[1:] >= stop_slices[:-1]).all())
+        sizes = edges[stop_slices] - edges[first_slices]
+        if not disjoint and dense_is_cheaper(self.accumulators, sums.keys.size, sizes, stop_slices - first_slices):
+            event_counts = sums.weights.sum(axis=1)
+            dense = DenseSlices(self.accumulators, sums.keys.size, sums.keys.codes, edges, sums.states, event_counts)
+            parts = merge_overlapping(dense, first_slices, stop_slices)
         else:
-            parts = self._merge_separately(sums, edges[first], edges[last])
+            parts = self._merge_separately(sums, edges[first_slices], edges[stop_slices])
         bounds = [(window.start_timestamp or 0, window.end_timestamp) for window in windows]
         start_times, end_times = (np.array(times, np.int64) for times in zip(*bounds, strict=True))
-        for of_window, codes, states, events in parts:
-            row_windows = RowWindows(events, start_times[of_window], end_times[of_window])
+        for window_of_result, codes, states, events in parts:
+            row_windows = RowWindows(events, start_times[window_of_result], end_times[window_of_result])
             rows_of_windows = self.aggregates.result(sums.keys.columns(codes), states, row_windows)
-            yield WindowResults(rows_of_windows, of_window, None if self.traced is None else states[self.traced])
+            yield WindowResults(
+                rows_of_windows, window_of_result, None if self.trace_index is None else states[self.trace_index]
+            )
 
     def _merge_separately(
         self, sums: PartialAggregates, starts: NDArray[np.int64], stops: NDArray[np.int64]
@@ -364,11 +366,11 @@ class SliceSums(PartialSums):
         size, events = sums.keys.size, sums.weights.sum(axis=1)
         for low, high in pairwise([0, *chunks.tolist(), len(sizes)]):
             chunk_sizes = sizes[low:high]
-            of_window = np.repeat(np.arange(high - low), chunk_sizes)
-            rows = np.arange(len(of_window)) + np.repeat(
+            window_of_row = np.repeat(np.arange(high - low), chunk_sizes)
+            rows = np.arange(len(window_of_row)) + np.repeat(
                 starts[low:high] - (np.cumsum(chunk_sizes) - chunk_sizes), chunk_sizes
             )
-            groups = Groups(of_window * size + sums.keys.codes[rows], (high - low) * size)
+            groups = Groups(window_of_row * size + sums.keys.codes[rows], (high - low) * size)
             states = [
                 accumulator.merge(accumulator.take(state, rows), groups)
                 for accumulator, state in zip(self.accumulators, sums.states, strict=True)
@@ -386,7 +388,7 @@ class SliceSums(PartialSums):
             keys, groups.present_codes // sums.keys.size, *self._merged_states(sums.states, sums.weights, groups)
         )
 
-    def _events(
+    def _folded_rows(
         self,
         keys: Keys,
         slices: NDArray[np.int64],
@@ -404,7 +406,7 @@ class SliceSums(PartialSums):
         arrays = [column.cast(kind) for column, kind in zip(keys, self._key_types, strict=True)]
         names = list(self.key_columns)
         for accumulator, state, columns in zip(self.accumulators, states, self.columns, strict=True):
-            arrays.extend(accumulator.stored(state))
+            arrays.extend(accumulator.to_columns(state))
             names.extend(columns)
         if not arrays:  # a count of all events needs only the weights
             arrays, names = [pa.nulls(len(times))], ["nothing"]
@@ -432,22 +434,22 @@ class _UsedKeys(Keys):
     """The same keys in the same order, renumbered to leave out codes that no row has."""
 
     def __init__(self, keys: Keys) -> None:
-        present = np.zeros(keys.size, np.bool_)
-        present[keys.codes] = True
-        self._keys, self._present = keys, np.flatnonzero(present)
-        self.codes, self.size = (np.cumsum(present) - 1)[keys.codes], len(self._present)
+        is_used = np.zeros(keys.size, np.bool_)
+        is_used[keys.codes] = True
+        self._keys, self._used_codes = keys, np.flatnonzero(is_used)
+        self.codes, self.size = (np.cumsum(is_used) - 1)[keys.codes], len(self._used_codes)
 
     def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
-        return self._keys.columns(self._present[codes])
+        return self._keys.columns(self._used_codes[codes])
 
 
 def _by_slice(numbers: NDArray[np.int64], keys: Keys) -> tuple[NDArray[np.int64], Groups]:
     """Group rows by slice and key, in this order. Returns the slice number of each group, and the groups."""
     low = int(numbers.min())
     span = int(numbers.max()) - low + 1
-    if span * keys.size < _FAR:
+    if span * keys.size < _CODE_LIMIT:
         groups = Groups((numbers - low) * keys.size + keys.codes, span * keys.size)
         return groups.present_codes // keys.size + low, groups
-    present, places = np.unique(numbers, return_inverse=True)
-    groups = Groups(places * keys.size + keys.codes, len(present) * keys.size)
-    return present[groups.present_codes // keys.size], groups
+    distinct_numbers, slice_codes = np.unique(numbers, return_inverse=True)
+    groups = Groups(slice_codes * keys.size + keys.codes, len(distinct_numbers) * keys.size)
+    return distinct_numbers[groups.present_codes // keys.size], groups

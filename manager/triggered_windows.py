@@ -20,8 +20,8 @@ from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, S
 from manager.remote import is_caused_by_event
 from policies.assigners import WindowMembers
 from policies.firing import (
+    CAUSE_BY_CODE,
     CLOSE,
-    CODES,
     FULL,
     NEVER_FULL,
     RULE,
@@ -40,7 +40,7 @@ from policies.watermarks import NONE
 from windowing.columns import byte_sizes, take_rows
 from windowing.daytimes import DayTime
 from windowing.errors import WindboltError
-from windowing.events import tuples_of
+from windowing.events import to_tuples
 from windowing.reprs import repr_of
 from windowing.settings.triggers import (
     Capacity,
@@ -77,16 +77,16 @@ class KeyedEvents:
         self.events, self._first_new, self._sorted = events, first_new, sorted_events
         self.times = sorted_events.live.starts
         """The time of each event in microseconds."""
-        self.places = sorted_events.places(np.arange(count))
+        self.row_indices = sorted_events.row_indices(np.arange(count))
         """The index of each event in ``events``."""
-        keys = events.keys[self.places]
-        self._is_new = self.places >= first_new
+        keys = events.keys[self.row_indices]
+        self._is_new = self.row_indices >= first_new
         edges = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [count]]) if count else np.zeros(1, int)
         self.blocks = EventsByKey(self.times, edges)
         self.keys: list[int] = keys[edges[:-1]].tolist()
         """The key hash of each block."""
-        old = np.add.reduceat((~self._is_new).astype(np.int64), edges[:-1]) if count else np.zeros(0, np.int64)
-        self.new_starts: NDArray[np.int64] = edges[:-1] + old
+        old_counts = np.add.reduceat((~self._is_new).astype(np.int64), edges[:-1]) if count else np.zeros(0, np.int64)
+        self.new_starts: NDArray[np.int64] = edges[:-1] + old_counts
         """The index of the first new event of each block; the end of the block if there is none."""
 
     def __len__(self) -> int:
@@ -131,12 +131,12 @@ class KeyedEvents:
         rows = self._new_rows(events, self.payload.column_names if names is None else names)
         if isinstance(rule, ColumnRule):
             return rule.read(rows)
-        return iter(tuples_of(rows, self.times[events].tolist(), self._sorted.streams_of(events)))
+        return iter(to_tuples(rows, self.times[events].tolist(), self._sorted.streams_of(events)))
 
     def _new_rows(self, events: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
         """Returns columns of new events, without reading the old events, of which there may be very many."""
-        new = self.payload.select(list(columns)).slice(self._first_new)
-        return take_rows(new, self.places[events] - self._first_new)
+        new_rows = self.payload.select(list(columns)).slice(self._first_new)
+        return take_rows(new_rows, self.row_indices[events] - self._first_new)
 
 
 # One evaluation of a key trigger: its input, the resulting firings and refusals, and the capacity of windows.
@@ -162,9 +162,10 @@ class Refusals:
         self.mask[event] = True
         self._reasons[event] = _reason_of(rule, error).encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
 
-    def by_place(self, places: NDArray[np.int64]) -> list[tuple[int, str]]:
-        """Returns (place, reason) of the refused events, in order of place. ``places``: the place of every event."""
-        return sorted((int(places[event]), reason) for event, reason in self._reasons.items())
+    def by_row(self, row_indices: NDArray[np.int64]) -> list[tuple[int, str]]:
+        """Returns (row index, reason) of the refused events, in order of row. ``row_indices``: the row of every
+        event."""
+        return sorted((int(row_indices[event]), reason) for event, reason in self._reasons.items())
 
 
 def _reason_of(rule: Any, error: Exception) -> str:
@@ -180,8 +181,9 @@ def _reason_of(rule: Any, error: Exception) -> str:
 
 
 def _line_in(function: Callable[..., Any], error: Exception) -> int | None:
-    """Returns the last line of the traceback that is in the file of a rule's function; the error may have been raised
-    in a library. If the traceback has no such line, returns the line that raised the error."""
+    """Returns the line of a rule that led to an error: the last line of the traceback that is in the file of the rule's
+    function, since a library may have raised the error. If there is no such line, returns the line that raised the
+    error."""
     function = inspect.unwrap(function)
     function = function if hasattr(function, "__code__") else inspect.unwrap(type(function).__call__)
     code = getattr(function, "__code__", None)
@@ -266,12 +268,12 @@ class CapacityCheck:
     def __init__(self, capacity: Capacity | None, arrivals: KeyedEvents, firings: KeyFirings) -> None:
         self._arrivals, self._firings = arrivals, firings
         measured = None if capacity is None or not len(arrivals) else _measure_bytes(capacity, arrivals)
-        may_fill = None if measured is None else measured.reached(arrivals.blocks.edges)
-        reached = may_fill is not None and bool(may_fill.any())
-        self.capacity = measured if reached else None
+        may_fill = None if measured is None else measured.can_fill(arrivals.blocks.edges)
+        some_may_fill = may_fill is not None and bool(may_fill.any())
+        self.capacity = measured if some_may_fill else None
         """The capacity; None if no key has enough events or bytes to reach it."""
         self.may_fill: NDArray[np.bool_] = (
-            may_fill if may_fill is not None and reached else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
+            may_fill if may_fill is not None and some_may_fill else np.zeros(len(arrivals.blocks.edges) - 1, np.bool_)
         )
         """Mask of the blocks that have enough events or bytes to reach the capacity."""
 
@@ -280,9 +282,9 @@ class CapacityCheck:
 
         Old events fill a window only if the capacity has been lowered since their arrival.
         """
-        low, new = int(self._arrivals.blocks.edges[block]), int(self._arrivals.new_starts[block])
+        low, new_start = int(self._arrivals.blocks.edges[block]), int(self._arrivals.new_starts[block])
         if self.capacity is not None and self.may_fill[block]:
-            for start, high, last in self.capacity.parts(low, new):
+            for start, high, last in self.capacity.full_windows(low, new_start):
                 self._firings.fire(start, high, int(self._arrivals.times[last]), FULL)
                 low = high
         return low
@@ -296,12 +298,13 @@ class CapacityCheck:
 
 
 def _measure_bytes(capacity: Capacity, arrivals: KeyedEvents) -> WindowCapacity:
-    """Returns the capacity; with the bytes of each event if all events together have enough bytes to fill a window."""
+    """Returns the capacity. It has the bytes of each event only if all events together have enough bytes to fill a
+    window."""
     sizes = None
     if capacity.bytes is not None:
         columns = arrivals.payload.select(list(capacity.columns or arrivals.payload.column_names))
         if columns.nbytes + len(arrivals) >= capacity.bytes:
-            sizes = byte_sizes(columns)[arrivals.places]
+            sizes = byte_sizes(columns)[arrivals.row_indices]
     return WindowCapacity.of(capacity, sizes)
 
 
@@ -341,40 +344,40 @@ class DailyTimer:
         record = evaluation.key_states.get(key) or KeyRecord()
         self.timer = record.timer
         """Time of the next firing in microseconds; NONE if there is none."""
-        self._empty, self._day = record.empty, record.day
+        self._empty_days, self._day = record.empty, record.day
         arrivals = evaluation.arrivals
         low, high = (-1, -1) if block is None else arrivals.block_range(block)
-        self._start, self._stop, self._held = low, high, 0
+        self._start, self._stop, self._event_count = low, high, 0
         self._fill_level: FillLevel = NEVER_FULL
         self._forgotten = False
-        holds = block is not None and int(arrivals.new_starts[block]) > low
+        has_old = block is not None and int(arrivals.new_starts[block]) > low
         if fixed is not None and self._day != fixed:
-            self._day, self.timer = fixed, NONE if holds else self.timer  # the trigger was changed
-        if holds and self._day is not None and self.timer == NONE:
+            self._day, self.timer = fixed, NONE if has_old else self.timer  # the trigger was changed
+        if has_old and self._day is not None and self.timer == NONE:
             self.timer = self._day.next(int(arrivals.times[low]))
-        self._place = -1 if block is None else int(arrivals.places[low])
+        self._row_index = -1 if block is None else int(arrivals.row_indices[low])
 
     def add_old(self, block: int, new: int) -> None:
         """Put the old events of the key, which are before index ``new``, into the window."""
         start = self._evaluation.capacity_check.open_start(block)
         if start != self._start:
-            self._start, self._empty = start, -1
-        self._held, self._fill_level = new - start, self._evaluation.capacity_check.fill_level(block, start)
+            self._start, self._empty_days = start, -1
+        self._event_count, self._fill_level = new - start, self._evaluation.capacity_check.fill_level(block, start)
 
     def add(self, event: int, now: int, day: DayTime, timer: int) -> None:
         """Add an event to the window, or to the next window if the event does not fit."""
         if not self._fill_level.fits(event):
             self._fire_full(event, now)
-        if not self._held:
+        if not self._event_count:
             self._start = event
-        self._held, self._day, self.timer, self._forgotten = self._held + 1, day, timer, False
+        self._event_count, self._day, self.timer, self._forgotten = self._event_count + 1, day, timer, False
         if self._fill_level.add(event):
             self._fire_full(event + 1, now)
 
     def _fire_full(self, stop: int, now: int) -> None:
         """Fire the full window. The current day then counts as not empty."""
         self._evaluation.firings.fire(self._start, stop, now, FULL)
-        self._held, self._empty = 0, -1
+        self._event_count, self._empty_days = 0, -1
         self._fill_level.clear()
 
     def pass_timers(self, stop: int, now: int) -> None:
@@ -384,40 +387,43 @@ class DailyTimer:
 
     def _fire_timer(self, stop: int) -> None:
         assert self._day is not None
-        if self._held:
+        if self._event_count:
             self._evaluation.firings.fire(self._start, stop, self.timer, TIME)
-            self._held, self._empty = 0, 0
+            self._event_count, self._empty_days = 0, 0
             self._fill_level.clear()
         elif self._max_empty is None:
             self.timer = NONE
             return
         else:
-            self._empty += 1
-            if self._empty >= self._max_empty:
+            self._empty_days += 1
+            if self._empty_days >= self._max_empty:
                 self._forget()
                 return
         self.timer = self._day.next(self.timer)
 
     def _forget(self) -> None:
         self._evaluation.firings.forgotten.append((self.timer, self._key))
-        self._evaluation.key_states.put(self._key, KeyRecord(), self._place)
-        self.timer, self._empty, self._forgotten = NONE, 0, True
+        self._evaluation.key_states.put(self._key, KeyRecord(), self._row_index)
+        self.timer, self._empty_days, self._forgotten = NONE, 0, True
 
     def finish(self) -> None:
         """Fire at each timer up to the clock and, at the end of the streams, once more for the remaining events."""
         self.pass_timers(self._stop, self._evaluation.now)
-        if self._evaluation.closing and self._held:
+        if self._evaluation.closing and self._event_count:
             self._evaluation.firings.fire(self._start, self._stop, self.timer, TIME)
-            self._held, self._empty = 0, -1  # the timer is later than the clock, and the current day is not empty
+            self._event_count, self._empty_days = (
+                0,
+                -1,
+            )  # the timer is later than the clock, and the current day is not empty
 
     def store(self) -> None:
         """Store the record of the key, or delete the record if it has no information."""
-        if self.timer == NONE or self._day is None or (not self._held and self._max_empty is None):
+        if self.timer == NONE or self._day is None or (not self._event_count and self._max_empty is None):
             if not self._forgotten:  # a forgotten key needs its record until the key is reported
                 self._evaluation.key_states.drop(self._key)
             return
-        record = KeyRecord(self.timer, self._empty, self._day)
-        self._evaluation.key_states.put(self._key, record, self._place)
+        record = KeyRecord(self.timer, self._empty_days, self._day)
+        self._evaluation.key_states.put(self._key, record, self._row_index)
 
 
 _DayOfEvent: TypeAlias = Callable[[int, int, int], tuple[DayTime, int] | None]
@@ -443,12 +449,12 @@ def fire_by_day(evaluation: Evaluation, trigger: DailyTrigger) -> None:
 
 def fire_by_day_rule(evaluation: Evaluation, trigger: DailyByRule) -> None:
     """Fire each key at the time of day that the rule reads from the key's latest event."""
-    arrivals, ask = evaluation.arrivals, function_of_rule(trigger.rule)
-    rows = dict(zip(arrivals.new_events().tolist(), arrivals.rule_arguments(trigger.rule), strict=True))
+    arrivals, rule = evaluation.arrivals, function_of_rule(trigger.rule)
+    argument_of_event = dict(zip(arrivals.new_events().tolist(), arrivals.rule_arguments(trigger.rule), strict=True))
 
     def day_of_event(event: int, now: int, timer: int) -> tuple[DayTime, int] | None:
         try:
-            day = ask(rows[event])
+            day = rule(argument_of_event[event])
             if not isinstance(day, DayTime):
                 raise TypeError(f"it returned {repr_of(day):.60}, which is no DayTime")
             return day, day.next(now)
@@ -478,9 +484,9 @@ def _walk_keys(
 def _process_new_events(evaluation: Evaluation, timer: DailyTimer, block: int, day_of_event: _DayOfEvent) -> None:
     """Process the new events of a key."""
     arrivals = evaluation.arrivals
-    new, high = int(arrivals.new_starts[block]), arrivals.block_range(block)[1]
-    timer.add_old(block, new)
-    for event, now in enumerate(arrivals.times[new:high].tolist(), new):
+    new_start, high = int(arrivals.new_starts[block]), arrivals.block_range(block)[1]
+    timer.add_old(block, new_start)
+    for event, now in enumerate(arrivals.times[new_start:high].tolist(), new_start):
         timer.pass_timers(event, now)
         day_and_timer = day_of_event(event, now, timer.timer)
         if day_and_timer is not None:
@@ -494,10 +500,10 @@ def _keys_to_process(evaluation: Evaluation) -> list[int]:
     due = key_states.due(evaluation.now)
     if evaluation.closing or len(key_states) < len(arrivals.keys):
         return list(dict.fromkeys([*arrivals.keys, *due]))
-    fresh = [
+    with_new = [
         arrivals.keys[block] for block in np.flatnonzero(arrivals.has_new | evaluation.capacity_check.may_fill).tolist()
     ]
-    return list(dict.fromkeys([*fresh, *due]))
+    return list(dict.fromkeys([*with_new, *due]))
 
 
 # Windows that a rule fires by its answer for each event (UH-16 to UH-19), or a timeout (UH-15).
@@ -509,12 +515,12 @@ def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str
     has_new = arrivals.has_new
     timeout = Timeout.of(trigger)
     _fire_without_events(evaluation, timeout, np.flatnonzero(~has_new))
-    rows = arrivals.rule_arguments(trigger.rule)
+    arguments = arrivals.rule_arguments(trigger.rule)
     blocks = np.flatnonzero(has_new)
-    numbers = blocks.tolist()
-    caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in numbers])
-    for block, value, cache in zip(numbers, arrivals.key_values(blocks, key), caches, strict=True):
-        RuleWindow(evaluation, trigger, timeout, block, value, cache).walk(rows)
+    block_numbers = blocks.tolist()
+    caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in block_numbers])
+    for block, key_value, cache in zip(block_numbers, arrivals.key_values(blocks, key), caches, strict=True):
+        RuleWindow(evaluation, trigger, timeout, block, key_value, cache).walk(arguments)
 
 
 def _fire_without_events(evaluation: Evaluation, timeout: Timeout, blocks: NDArray[np.int64]) -> None:
@@ -545,77 +551,77 @@ class RuleWindow:
 
     __slots__ = (
         "_block",
+        "_block_start",
         "_cache",
         "_evaluation",
+        "_event_count",
         "_fill_level",
-        "_first",
+        "_first_time",
         "_function",
-        "_held",
-        "_last",
-        "_low",
+        "_key_value",
+        "_last_time",
         "_rule",
+        "_rule_cache",
         "_start",
-        "_stored",
         "_timeout",
-        "_value",
     )  # fmt: skip
 
     def __init__(
-        self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, value: Any, cache: str
+        self, evaluation: Evaluation, trigger: RuleTrigger, timeout: Timeout, block: int, key_value: Any, cache: str
     ) -> None:
-        """``value``: the key. ``cache``: the stored cache of the key's window as JSON."""
+        """``key_value``: the key. ``cache``: the stored cache of the key's window as JSON."""
         arrivals, capacity_check = evaluation.arrivals, evaluation.capacity_check
-        self._evaluation, self._block, self._value = evaluation, block, value
+        self._evaluation, self._block, self._key_value = evaluation, block, key_value
         self._rule, self._timeout = trigger.rule, timeout
         self._function = function_of_rule(trigger.rule)
-        new = int(arrivals.new_starts[block])
-        self._low = int(arrivals.blocks.edges[block])
+        new_start = int(arrivals.new_starts[block])
+        self._block_start = int(arrivals.blocks.edges[block])
         self._start = capacity_check.open_start(block)
-        self._held, self._fill_level = new - self._start, capacity_check.fill_level(block, self._start)
-        self._first, self._last = self._ends(new) if self._held else (0, 0)
-        self._stored = RuleCache(cache if self._start == self._low else "")
-        self._cache = self._stored.restored()
+        self._event_count, self._fill_level = new_start - self._start, capacity_check.fill_level(block, self._start)
+        self._first_time, self._last_time = self._first_and_last_time(new_start) if self._event_count else (0, 0)
+        self._rule_cache = RuleCache(cache if self._start == self._block_start else "")
+        self._cache = self._rule_cache.copy()
 
     @property
     def _key(self) -> int:
         return self._evaluation.arrivals.keys[self._block]
 
-    def _ends(self, stop: int) -> tuple[int, int]:
+    def _first_and_last_time(self, stop: int) -> tuple[int, int]:
         times = self._evaluation.arrivals.times
         return int(times[self._start]), int(times[stop - 1])
 
-    def walk(self, rows: Iterator[Any]) -> None:
-        """Process the new events in order, and store the cache of a window that stays open. ``rows``: the arguments of
-        the rule; the iterator goes on to the events of the next keys."""
+    def walk(self, arguments: Iterator[Any]) -> None:
+        """Process the new events in order, and store the cache of a window that stays open. ``arguments``: the
+        arguments of the rule; the iterator goes on to the events of the next keys."""
         arrivals, timeout = self._evaluation.arrivals, self._timeout
-        new, high = int(arrivals.new_starts[self._block]), arrivals.block_range(self._block)[1]
-        for event, now in enumerate(arrivals.times[new:high].tolist(), new):
-            if self._held and timeout.timed_out(self._first, self._last, now):
-                self._close(event, timeout.end(self._first, self._last), TIMEOUT)
-            self._process_event(event, now, next(rows))
+        new_start, high = int(arrivals.new_starts[self._block]), arrivals.block_range(self._block)[1]
+        for event, now in enumerate(arrivals.times[new_start:high].tolist(), new_start):
+            if self._event_count and timeout.timed_out(self._first_time, self._last_time, now):
+                self._close(event, timeout.end(self._first_time, self._last_time), TIMEOUT)
+            self._process_event(event, now, next(arguments))
         self._finish(high)
 
-    def _process_event(self, event: int, now: int, row: Any) -> None:
+    def _process_event(self, event: int, now: int, argument: Any) -> None:
         """Call the rule for an event, and add the event to the window, or to the next window if the event does not
         fit."""
         fits = self._fill_level.fits(event)
-        stored = self._stored if fits else RuleCache()  # the next window's, unless the event is refused
-        call = TriggerCall(self._value, self._cache if fits else {}, now)
+        rule_cache = self._rule_cache if fits else RuleCache()  # the next window's, unless the event is refused
+        call = TriggerCall(self._key_value, self._cache if fits else {}, now)
         try:
-            answer = _parse_answer(self._function(row, call))
-            cache = stored.keep(call.cache)
+            answer = _parse_answer(self._function(argument, call))
+            cache = rule_cache.keep(call.cache)
         except Exception as error:
             if not is_caused_by_event(error):
                 raise
             self._evaluation.refusals.refuse(event, self._rule, error)
-            self._cache = self._stored.restored()
+            self._cache = self._rule_cache.copy()
             return
         if not fits:
             self._close(event, now, FULL)
-        if not self._held:
-            self._start, self._first = event, now
-        self._held += 1
-        self._stored, self._cache, self._last = stored, cache, now
+        if not self._event_count:
+            self._start, self._first_time = event, now
+        self._event_count += 1
+        self._rule_cache, self._cache, self._last_time = rule_cache, cache, now
         full = self._fill_level.add(event)
         if full or answer is not _CONTINUE:
             self._apply_answer(answer, full, event + 1, now)
@@ -638,25 +644,25 @@ class RuleWindow:
         self._clear()
 
     def _clear(self) -> None:
-        self._held, self._stored, self._cache = 0, RuleCache(), {}
+        self._event_count, self._rule_cache, self._cache = 0, RuleCache(), {}
         self._fill_level.clear()
 
     def _finish(self, stop: int) -> None:
         """Fire the window if it is due at the clock, else store its cache; called after the last event."""
-        text = self._stored.text if self._held and self._stays_open(stop) else ""
+        text = self._rule_cache.text if self._event_count and self._stays_open(stop) else ""
         if text:
-            place = int(self._evaluation.arrivals.places[self._start])
-            self._evaluation.key_states.put(self._key, KeyRecord(state_text=text), place)
+            row_index = int(self._evaluation.arrivals.row_indices[self._start])
+            self._evaluation.key_states.put(self._key, KeyRecord(state_text=text), row_index)
         else:
             self._evaluation.key_states.drop(self._key)
 
     def _stays_open(self, stop: int) -> bool:
         """Fire the window if it is due at the clock; return True if it stays open."""
-        evaluation, due = self._evaluation, self._timeout.due(self._first, self._last)
+        evaluation, due = self._evaluation, self._timeout.due(self._first_time, self._last_time)
         if (due is None or due > evaluation.until) and evaluation.until != FOREVER:
             evaluation.firings.waiting.extend([] if due is None else [due])
             return True
-        end = self._timeout.end(self._first, self._last)
+        end = self._timeout.end(self._first_time, self._last_time)
         evaluation.firings.fire(self._start, stop, end, CLOSE if due is None else TIMEOUT)
         return False
 
@@ -675,7 +681,7 @@ def _parse_answer(answer: object) -> FireResult | None:
 # The evaluation of all key triggers.
 
 
-_AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 128 << 20
+_EVENTS_AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 128 << 20
 """Maximum number, and maximum bytes, of events that are gathered at once for windows. If a rule fires without purging,
 the same events are in many windows."""
 
@@ -704,41 +710,45 @@ class DueKeyWindows:
         keys = [arrivals.keys[block] for block in arrivals.block_of(np.array(firings.lows, np.int64)).tolist()]
         hashes = np.array(keys + [key for _, key in firings.forgotten], np.int64)
         numbers, starts = np.arange(len(ends)), ends.copy()
-        numbers[count:] = -1  # an event that comes as its key is forgotten starts a new window, and may fill it at once
+        # An event may come at the moment its key is forgotten. It starts a new window, which may be full and fire at
+        # once: so the forgotten key comes first.
+        numbers[count:] = -1
         starts[:count] = arrivals.times[self._first_members(np.array(firings.lows, np.int64))]
         order = np.lexsort((numbers, hashes, starts, ends))
         stops = [-1, *np.flatnonzero(order >= count).tolist(), len(order)]
-        for before, stop in pairwise(stops):
-            yield from self._fire(order[before + 1 : stop])
+        for previous, stop in pairwise(stops):
+            yield from self._fire(order[previous + 1 : stop])
             if stop < len(order):
                 key = firings.forgotten[int(order[stop]) - count][1]
                 yield ForgottenKey(self._key_states.value(key, arrivals.payload))
 
-    def _fire(self, which: NDArray[np.int64]) -> Iterator[TupleWindow]:
+    def _fire(self, chosen: NDArray[np.int64]) -> Iterator[TupleWindow]:
         """Yield the windows of these firings, gathered in pieces of limited size."""
-        if not len(which):
+        if not len(chosen):
             return
         firings = self._firings
-        lows, highs = np.array(firings.lows, np.int64)[which], np.array(firings.highs, np.int64)[which]
-        ends, causes = np.array(firings.ends, np.int64)[which], np.array(firings.causes, np.int64)[which]
-        parts = np.cumsum(highs - lows) // self._at_once
-        edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(which)]
+        lows, highs = np.array(firings.lows, np.int64)[chosen], np.array(firings.highs, np.int64)[chosen]
+        ends, causes = np.array(firings.ends, np.int64)[chosen], np.array(firings.causes, np.int64)[chosen]
+        piece_numbers = np.cumsum(highs - lows) // self._events_at_once
+        edges = [0, *(np.flatnonzero(np.diff(piece_numbers)) + 1).tolist(), len(chosen)]
         for start, stop in pairwise(edges):
-            piece = self._window_members(lows[start:stop], highs[start:stop], ends[start:stop])
-            yield from self._tuple_windows.of(piece, causes=[CODES[cause] for cause in causes[start:stop].tolist()])
+            windows = self._window_members(lows[start:stop], highs[start:stop], ends[start:stop])
+            yield from self._tuple_windows.make(
+                windows, causes=[CAUSE_BY_CODE[cause] for cause in causes[start:stop].tolist()]
+            )
 
     def _first_members(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the first event of each window that no rule has failed on."""
         if not len(self._refusals):
             return lows
-        good = np.flatnonzero(~self._refusals.mask)
-        return good[np.searchsorted(good, lows)]
+        accepted = np.flatnonzero(~self._refusals.mask)
+        return accepted[np.searchsorted(accepted, lows)]
 
     @cached_property
-    def _at_once(self) -> int:
+    def _events_at_once(self) -> int:
         """Maximum number of events gathered at once."""
-        count, used = len(self._arrivals), int(self._arrivals.payload.nbytes)
-        return max(min(_AT_ONCE, _BYTES_AT_ONCE * count // max(used, 1)), 1)
+        count, bytes_used = len(self._arrivals), int(self._arrivals.payload.nbytes)
+        return max(min(_EVENTS_AT_ONCE, _BYTES_AT_ONCE * count // max(bytes_used, 1)), 1)
 
     def _window_members(
         self, lows: NDArray[np.int64], highs: NDArray[np.int64], ends: NDArray[np.int64]
@@ -747,9 +757,9 @@ class DueKeyWindows:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         members = np.arange(offsets[-1]) + np.repeat(lows - offsets[:-1], sizes)
         if len(self._refusals):
-            good = ~self._refusals.mask[members]
-            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(good.astype(np.int64), offsets[:-1]))])
-            members = members[good]
+            is_accepted = ~self._refusals.mask[members]
+            offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(is_accepted.astype(np.int64), offsets[:-1]))])
+            members = members[is_accepted]
         return WindowMembers(self._arrivals.times[members[offsets[:-1]]], ends, offsets, members)
 
 
@@ -802,13 +812,13 @@ class TriggeredWindows:
         """The clock in microseconds at which the next window is due; None if only a new event can make a window
         due."""
         timer = self.key_states.next_timer
-        known = self._firings.waiting if timer is None else [*self._firings.waiting, timer]
-        return min(known, default=None)
+        clocks = self._firings.waiting if timer is None else [*self._firings.waiting, timer]
+        return min(clocks, default=None)
 
     @property
     def refused(self) -> list[tuple[int, str]]:
         """(index in ``events``, reason) of the events on which a rule failed."""
-        return self._refusals.by_place(self._arrivals.places)
+        return self._refusals.by_row(self._arrivals.row_indices)
 
     @property
     def still_open(self) -> int:

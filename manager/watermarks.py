@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from policies.watermarks import NONE, MarkState, advance, estimated_arrival, idle_end
+from policies.watermarks import NONE, MarkState, advance, estimate_arrival, idle_end
 from windowing.durations import Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
@@ -52,7 +52,8 @@ class WatermarkState:
     current: int | None = None
     """The last watermark emitted; None before the first."""
     skew: dict[str, int] = field(default_factory=dict)
-    """For each stream of another bolt whose events get a new time here: the most by which a new time is earlier."""
+    """For each stream of another bolt whose events get a new time here: the greatest difference by which a new time was
+    earlier than the former one."""
     ticked_at: int | None = None
     """The clock of the last tick."""
     forced: int | None = None
@@ -129,11 +130,11 @@ class WaterMarkEventGenerator:
         if clock is not None and not self.state.may_tick(clock, self.interval):
             return None
         self.state.ticked_at = clock
-        allowed = self.compute()
-        if allowed is None or (self.state.current is not None and allowed <= self.state.current):
+        watermark = self.compute()
+        if watermark is None or (self.state.current is not None and watermark <= self.state.current):
             return None
-        self.state.current = allowed
-        return allowed
+        self.state.current = watermark
+        return watermark
 
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +151,7 @@ NO_PARTITION = "\0"
 """Name of the partition of events without a partition; users' names never contain this character."""
 
 
-def source_of(stream: str, partition: str | None) -> str:
+def source_name(stream: str, partition: str | None) -> str:
     """Returns the name of a source: an input, or a partition of an input."""
     return stream if partition is None else f"{stream}{_PARTITION}{partition}"
 
@@ -160,14 +161,15 @@ def input_of(source: str) -> str:
     return source.split(_PARTITION, 1)[0]
 
 
-def partition_of(source: str) -> str:
+def shown_partition(source: str) -> str:
     """Returns the partition of a source under the name that users know; "" for a source without a partition.
 
-    The name of a source's partition begins with its spout, which is left out where that is the input itself. ``null``
-    stands for events without a partition; a partition that is called so, or has no name, is in quotes: ``'null'``.
+    The name of a source's partition begins with its spout, which is left out if the spout is the input. ``null`` stands
+    for events without a partition. The name of a partition that is itself called ``null``, or is empty, is in quotes:
+    ``'null'``.
     """
-    stream, of_partition, partition = source.partition(_PARTITION)
-    if not of_partition:
+    stream, separator, partition = source.partition(_PARTITION)
+    if not separator:
         return ""
     if partition == NO_PARTITION:
         return "null"
@@ -175,9 +177,9 @@ def partition_of(source: str) -> str:
     return f"'{name}'" if name in ("", "null") or name.startswith("'") else name
 
 
-def in_words(source: str) -> str:
+def source_in_words(source: str) -> str:
     """Returns the name of a source for texts: ``orders``, ``orders/3``."""
-    return "/".join(name for name in (input_of(source), partition_of(source)) if name)
+    return "/".join(name for name in (input_of(source), shown_partition(source)) if name)
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class ArrivalTimes:
     """The index of the input stream of each event."""
     advancing: NDArray[np.bool_]
     """True for events that advance the watermark."""
-    given: NDArray[np.int64] | None = None
+    inserted: NDArray[np.int64] | None = None
     """Watermarks inserted by the source, in microseconds; NONE if the row is an event."""
     partitions: NDArray[np.int64] | None = None
     """The index in ``names`` of the partition of each event; -1 if the event has no partition."""
@@ -203,59 +205,59 @@ class ArrivalTimes:
     def __len__(self) -> int:
         return len(self.times)
 
-    def by_source(self, streams: Sequence[str], whole: Sequence[bool]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields each source and the indices of its events. ``whole``: for each stream, True if the input is one source
-        for all of its partitions."""
+    def by_source(self, streams: Sequence[str], undivided: Sequence[bool]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yields each source and the indices of its events. ``undivided``: for each stream, True if the input is one
+        source for all of its partitions."""
         for code, stream in enumerate(streams):
-            places = np.arange(len(self)) if len(streams) == 1 else np.flatnonzero(self.inputs == code)
-            if not len(places):
+            indices = np.arange(len(self)) if len(streams) == 1 else np.flatnonzero(self.inputs == code)
+            if not len(indices):
                 continue
-            if self.partitions is None or whole[code]:
-                yield stream, places
+            if self.partitions is None or undivided[code]:
+                yield stream, indices
                 continue
-            codes = self.partitions[places]
+            codes = self.partitions[indices]
             order = np.argsort(codes, kind="stable")
             edges = np.searchsorted(codes[order], np.arange(-1, len(self.names) + 1))
             for index, name in enumerate((None, *self.names)):
-                of_source = places[order[edges[index] : edges[index + 1]]]
-                if len(of_source):
-                    yield source_of(stream, name), of_source
+                source_indices = indices[order[edges[index] : edges[index + 1]]]
+                if len(source_indices):
+                    yield source_name(stream, name), source_indices
 
-    def first_registering(self, places: NDArray[np.int64]) -> int:
+    def first_registering(self, indices: NDArray[np.int64]) -> int:
         """Returns the first of these indices whose event registers its source; the number of all events if there is
         none."""
         if self.registers_partition is None:
-            return int(places[0])
-        heard = places[self.registers_partition[places]]
-        return int(heard[0]) if len(heard) else len(self)
+            return int(indices[0])
+        registering = indices[self.registers_partition[indices]]
+        return int(registering[0]) if len(registering) else len(self)
 
-    def lower_bounds(self, late: int, before: int | None) -> NDArray[np.int64] | None:
+    def lower_bounds(self, late_tolerance: int, arrived_before: int | None) -> NDArray[np.int64] | None:
         """Returns the lower bound, after each event, for the marks of silent sources (AZ-5); None if the watermark does
         not follow arrivals.
 
-        The bound is the latest arrival so far minus the late tolerance ``late``. ``before``: the latest arrival of
-        earlier batches. If a later event of the batch has an earlier arrival, the bound is the lowest such arrival
-        minus ``late``.
+        The bound is the latest arrival so far minus ``late_tolerance``. If a later event of the batch has an earlier
+        arrival, the bound is the lowest such arrival minus ``late_tolerance``. ``arrived_before``: the latest arrival
+        of earlier batches.
         """
         if self.arrived is None or not len(self):
             return None
-        latest = np.maximum(np.maximum.accumulate(self.arrived), NONE if before is None else before)
-        coming = np.where(self.arrived > NONE, self.arrived, FOREVER)
-        least = np.minimum.accumulate(coming[::-1])[::-1]
-        latest[:-1] = np.minimum(latest[:-1], least[1:])
-        return np.where(self.arrived > NONE, latest - late, NONE)  # unreadable arrivals give no bound
+        latest = np.maximum(np.maximum.accumulate(self.arrived), NONE if arrived_before is None else arrived_before)
+        known_arrivals = np.where(self.arrived > NONE, self.arrived, FOREVER)
+        lowest_later = np.minimum.accumulate(known_arrivals[::-1])[::-1]
+        latest[:-1] = np.minimum(latest[:-1], lowest_later[1:])
+        return np.where(self.arrived > NONE, latest - late_tolerance, NONE)  # unreadable arrivals give no bound
 
 
 @dataclass(frozen=True)
 class MarksAround:
     """The mark of the source and the watermark of the bolt, before and after each event, in microseconds."""
 
-    of_source: NDArray[np.int64]
+    source_mark_before: NDArray[np.int64]
     """The mark of the event's source before the event."""
-    of_bolt: NDArray[np.int64]
+    watermark_before: NDArray[np.int64]
     """The watermark before the event."""
-    of_source_after: NDArray[np.int64]
-    of_bolt_after: NDArray[np.int64]
+    source_mark_after: NDArray[np.int64]
+    watermark_after: NDArray[np.int64]
 
     @classmethod
     def none_yet(cls, events: int) -> MarksAround:
@@ -269,8 +271,8 @@ class MarksAround:
 class MarkSources:
     """Advances the marks of a bolt's sources, and combines them into a watermark.
 
-    The marks *along* a batch are an array: the mark of one source after each event of all sources. The mark is FOREVER
-    where the source is not to hold back the watermark.
+    The marks *along* a batch are an array with an entry for each event of the batch, of whatever source: the mark of
+    one source after the event. The mark is FOREVER where the source does not hold back the watermark.
     """
 
     def __init__(
@@ -280,13 +282,13 @@ class MarkSources:
         self.from_bolts = tuple(from_bolts) or (False,) * len(self.streams)
         """True for each input that carries the watermark of an upstream bolt."""
 
-    def index_of(self, source: str) -> int:
+    def input_index(self, source: str) -> int:
         """Returns the index of a source's input."""
         return self.streams.index(input_of(source))
 
-    def delivering(self) -> set[int]:
+    def inputs_with_sources(self) -> set[int]:
         """Returns the indices of the inputs that have a source."""
-        return {self.index_of(source) for source in self.state.marks}
+        return {self.input_index(source) for source in self.state.marks}
 
     # -- which sources there are
 
@@ -294,29 +296,29 @@ class MarkSources:
         """Register the existing partitions of each input; from now on they hold back the watermark (AT-20, AT-21)."""
         for stream, names in partitions.items():
             for name in names:
-                source = source_of(stream, name)
+                source = source_name(stream, name)
                 if source not in self.state.marks:
                     self.state.marks[source] = MarkState()
                     self.state.seen_at.setdefault(source, clock)
 
     def add_missing_inputs(self) -> None:
         """Register the inputs that have not delivered; arrivals of other inputs advance their marks."""
-        known = self.delivering()
+        with_sources = self.inputs_with_sources()
         for index, stream in enumerate(self.streams):
-            if index not in known and not self.from_bolts[index]:
+            if index not in with_sources and not self.from_bolts[index]:
                 self.state.marks[stream] = MarkState()
 
-    def find_idle(self, clock: int) -> None:
+    def exclude_idle(self, clock: int) -> None:
         """Exclude the sources that have been silent for the timeout (AT-20), and the inputs that have never delivered
         in this time."""
         timeout = self.settings.partition_idle_timeout
         if timeout is None:
             return
         assert self.state.started is not None
-        known = self.delivering()
-        names = {*self.state.marks, *(stream for index, stream in enumerate(self.streams) if index not in known)}
+        with_sources = self.inputs_with_sources()
+        names = {*self.state.marks, *(stream for index, stream in enumerate(self.streams) if index not in with_sources)}
         # A silent input from another bolt keeps the watermark of that bolt.
-        names = {name for name in names if not self.from_bolts[self.index_of(name)]}
+        names = {name for name in names if not self.from_bolts[self.input_index(name)]}
         for source in sorted(names):
             since = self.state.seen_at.get(source, self.state.started)
             if clock - since >= timeout.micros and source not in self.state.idle:
@@ -327,71 +329,73 @@ class MarkSources:
     def advance(
         self,
         source: str,
-        places: NDArray[np.int64],
+        indices: NDArray[np.int64],
         arrivals: ArrivalTimes,
         marks: MarksAround,
         arrival_bounds: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
-        """Advance the mark of one source by its events, at the indices ``places``, and fill in ``marks`` for these
+        """Advance the mark of one source by its events, at the indices ``indices``, and fill in ``marks`` for these
         events. Returns the marks of the source along the batch."""
-        new = source not in self.state.marks
+        is_new = source not in self.state.marks
         state = self.state.marks.setdefault(source, MarkState())
-        before = state.mark
-        given = None if arrivals.given is None else arrivals.given[places]
-        advancing = arrivals.advancing[places]
-        from_bolt = self.from_bolts[self.index_of(source)]
+        mark_before = state.mark
+        inserted = None if arrivals.inserted is None else arrivals.inserted[indices]
+        advancing = arrivals.advancing[indices]
+        from_bolt = self.from_bolts[self.input_index(source)]
         if from_bolt or not self._makes_marks(source):
-            advancing = np.zeros(len(places), np.bool_)
+            advancing = np.zeros(len(indices), np.bool_)
         rules = self.settings.of_input(input_of(source))
-        own_marks = advance(state, arrivals.times[places], advancing, given, rules.watermark_every, rules.delay)
+        own_marks = advance(state, arrivals.times[indices], advancing, inserted, rules.watermark_every, rules.delay)
         if arrival_bounds is None or from_bolt:
-            marks.of_source_after[places] = own_marks
-            marks.of_source[places] = np.concatenate([[before], own_marks[:-1]])
-            return np.repeat(np.concatenate([[before], own_marks]), np.diff(places, prepend=0, append=len(arrivals)))
-        along = arrival_bounds.copy()  # the bound moves it on while other sources deliver, and its own events do
-        along[places] = own_marks
-        if new:
-            known = places[0] if source == input_of(source) else arrivals.first_registering(places)
-            along[:known] = NONE  # the bound does not apply to an unknown source
-        along[0] = max(int(along[0]), before)
+            marks.source_mark_after[indices] = own_marks
+            marks.source_mark_before[indices] = np.concatenate([[mark_before], own_marks[:-1]])
+            return np.repeat(
+                np.concatenate([[mark_before], own_marks]), np.diff(indices, prepend=0, append=len(arrivals))
+            )
+        along = arrival_bounds.copy()  # between its own events, the bound raises the mark
+        along[indices] = own_marks
+        if is_new:
+            registered = indices[0] if source == input_of(source) else arrivals.first_registering(indices)
+            along[:registered] = NONE  # the bound does not apply to an unknown source
+        along[0] = max(int(along[0]), mark_before)
         np.maximum.accumulate(along, out=along)
         state.mark = max(state.mark, int(along[-1]))
-        marks.of_source_after[places] = along[places]
-        marks.of_source[places] = np.where(places > 0, along[places - 1], before)
+        marks.source_mark_after[indices] = along[indices]
+        marks.source_mark_before[indices] = np.where(indices > 0, along[indices - 1], mark_before)
         return along
 
     def raise_marks(self, delivered: set[str], bound: int) -> None:
         """Raise the marks of silent sources to a lower bound from arrivals (AZ-5)."""
         for source, mark in self.state.marks.items():
-            if source not in delivered and not self.from_bolts[self.index_of(source)]:
+            if source not in delivered and not self.from_bolts[self.input_index(source)]:
                 mark.mark = max(mark.mark, bound)
 
     def import_marks(
         self,
-        imported: dict[str, NDArray[np.int64]],
+        along_by_input: dict[str, NDArray[np.int64]],
         events: int,
-        filled: tuple[ArrivalTimes, MarksAround] | None = None,
+        to_fill: tuple[ArrivalTimes, MarksAround] | None = None,
         arrival_bounds: NDArray[np.int64] | None = None,
     ) -> None:
-        """Raise the marks of inputs that import marks to the imported marks (SI-15, SI-16).
+        """For each input that imports the marks of another input: raise its marks to those (SI-15, SI-16).
 
-        ``imported``: the marks along a batch of ``events`` events, for inputs with events; the raised marks are added.
-        ``filled``: the events and the marks around them, in which the raised marks are filled in. ``arrival_bounds``:
-        the lower bounds for silent inputs (AZ-5).
+        ``along_by_input``: the marks along a batch of ``events`` events, for inputs with events; the raised marks are
+        added. ``to_fill``: the events and the marks around them, in which the raised marks are filled in.
+        ``arrival_bounds``: the lower bounds for silent inputs (AZ-5).
         """
         for importing, exporting in (self.settings.watermark_imports or {}).items():
-            given = self._marks_along(imported, exporting, events, arrival_bounds)
+            exported = self._marks_along(along_by_input, exporting, events, arrival_bounds)
             state = self.state.marks.setdefault(importing, MarkState())
-            along = imported[importing] = np.maximum(
-                self._marks_along(imported, importing, events, arrival_bounds), given
+            along = along_by_input[importing] = np.maximum(
+                self._marks_along(along_by_input, importing, events, arrival_bounds), exported
             )
-            if filled is not None:
-                arrivals, marks = filled
+            if to_fill is not None:
+                arrivals, marks = to_fill
                 before = np.concatenate([[self.state.imported.get(importing, NONE)], along[:-1]])[:events]
-                of_importing = arrivals.inputs == self.streams.index(importing)
-                marks.of_source[of_importing], marks.of_source_after[of_importing] = (
-                    before[of_importing],
-                    along[of_importing],
+                is_of_importing = arrivals.inputs == self.streams.index(importing)
+                marks.source_mark_before[is_of_importing], marks.source_mark_after[is_of_importing] = (
+                    before[is_of_importing],
+                    along[is_of_importing],
                 )
             if events:
                 state.mark = max(state.mark, int(along[-1]))
@@ -416,19 +420,19 @@ class MarkSources:
         """Returns the watermark after each event. ``total``: the combined marks of the sources ``delivered``, which
         delivered in the batch."""
         silent = [source for source in self.state.marks if source not in delivered and source not in self.state.idle]
-        over = self.settings.watermark_combine
-        if over is WatermarkCombiner.MIN and self._lacks_input(
-            {self.index_of(source) for source in (*silent, *delivered)}
+        combiner = self.settings.watermark_combine
+        if combiner is WatermarkCombiner.MIN and self._lacks_input(
+            {self.input_index(source) for source in (*silent, *delivered)}
         ):
             return np.full(events, NONE, np.int64)
         for from_bolt in (False, True):
             marks = [
                 self.state.marks[source].mark
                 for source in silent
-                if self.from_bolts[self.index_of(source)] is from_bolt
+                if self.from_bolts[self.input_index(source)] is from_bolt
             ]
             if marks:
-                mark = min(marks) if over is WatermarkCombiner.MIN else max(marks)
+                mark = min(marks) if combiner is WatermarkCombiner.MIN else max(marks)
                 total = self.combine(total, _raised_marks(mark, events, None if from_bolt else arrival_bounds))
         if total is None:
             return np.full(events, NONE, np.int64)
@@ -447,15 +451,15 @@ class MarkSources:
 
     def _marks_along(
         self,
-        imported: dict[str, NDArray[np.int64]],
+        along_by_input: dict[str, NDArray[np.int64]],
         source: str,
         events: int,
         arrival_bounds: NDArray[np.int64] | None,
     ) -> NDArray[np.int64]:
-        if source in imported:
-            return imported[source]
+        if source in along_by_input:
+            return along_by_input[source]
         mark = self.state.marks.get(source, MarkState()).mark
-        return _raised_marks(mark, events, None if self.from_bolts[self.index_of(source)] else arrival_bounds)
+        return _raised_marks(mark, events, None if self.from_bolts[self.input_index(source)] else arrival_bounds)
 
 
 def _raised_marks(mark: int, events: int, arrival_bounds: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -468,7 +472,7 @@ def _raised_marks(mark: int, events: int, arrival_bounds: NDArray[np.int64] | No
 
 
 class BatchWatermarks:
-    """Computes the watermark after each event of a batch. Call ``take`` for each source, then ``after``."""
+    """Computes the watermark after each event of a batch. Call ``add_source`` for each source, then ``after`` once."""
 
     def __init__(
         self, sources: MarkSources, arrivals: ArrivalTimes, clock: int, arrival_bounds: NDArray[np.int64] | None
@@ -479,53 +483,58 @@ class BatchWatermarks:
         """The marks around each event; the caller fills in the watermarks of the bolt."""
         self.delivered: set[str] = set()
         """The sources that delivered in this batch."""
-        self._idle, self._known = set(sources.state.idle), set(sources.state.marks)
-        self._known_inputs = sources.delivering()
-        self._first: dict[int, int] = {}
+        self._idle_before, self._sources_before = set(sources.state.idle), set(sources.state.marks)
+        self._inputs_before = sources.inputs_with_sources()
+        self._first_registering: dict[int, int] = {}
         """For each input that delivers: the index of the first event that registers a source of the input."""
         self._new_partitions: dict[str, list[tuple[int, NDArray[np.int64]]]] = {}
         """For each input, its new partitions: the index of the registering event, and the indices of all events."""
         imports = sources.settings.watermark_imports or {}
         self._import_inputs = {*imports, *imports.values()}
-        self._imported: dict[str, NDArray[np.int64]] = {}
+        self._along_by_input: dict[str, NDArray[np.int64]] = {}
         """The marks along the batch of the inputs that import marks, and of the inputs whose marks are imported."""
         self._total: NDArray[np.int64] | None = None
         """The combined marks of all other inputs along the batch."""
 
-    def take(self, source: str, places: NDArray[np.int64]) -> None:
+    def add_source(self, source: str, indices: NDArray[np.int64]) -> None:
         """Process the events of one source, which have these indices."""
-        sources, stream, registered = self._sources, input_of(source), self._arrivals.first_registering(places)
-        left_out, new_partition = {source, stream} & self._idle, source != stream and source not in self._known
+        sources, stream, registered = self._sources, input_of(source), self._arrivals.first_registering(indices)
+        idle_names, new_partition = (
+            {source, stream} & self._idle_before,
+            source != stream and source not in self._sources_before,
+        )
         if new_partition:
-            self._new_partitions.setdefault(stream, []).append((registered, places))
+            self._new_partitions.setdefault(stream, []).append((registered, indices))
             if registered == len(self._arrivals):
                 return  # no event registers the partition
-        along = sources.advance(source, places, self._arrivals, self.marks, self._arrival_bounds)
-        if left_out or new_partition:  # the source does not hold back the watermark before its first event
+        along = sources.advance(source, indices, self._arrivals, self.marks, self._arrival_bounds)
+        if idle_names or new_partition:  # the source does not hold back the watermark before its first event
             along[:registered] = FOREVER
-        index = sources.index_of(source)
-        self._first[index] = min(registered, self._first.get(index, len(self._arrivals)))
+        index = sources.input_index(source)
+        self._first_registering[index] = min(registered, self._first_registering.get(index, len(self._arrivals)))
         self.delivered.add(source)
         sources.state.seen_at[source] = self._clock
         if source in self._import_inputs:
-            self._imported[source] = along
+            self._along_by_input[source] = along
         else:
             self._total = sources.combine(self._total, along)
         if registered < len(self._arrivals):
-            sources.state.idle = [name for name in sources.state.idle if name not in left_out]
+            sources.state.idle = [name for name in sources.state.idle if name not in idle_names]
 
     def after(self) -> NDArray[np.int64]:
         """Returns the watermark of the sources after each event, which may be lower than the last watermark emitted;
-        called once, after the last ``take``."""
+        called once, after the last ``add_source``."""
         sources, events = self._sources, len(self._arrivals)
         for stream in self._partitioned_inputs():
             self._total = sources.combine(self._total, self._marks_until_partitioned(stream))
             self.delivered.add(stream)
-        sources.import_marks(self._imported, events, (self._arrivals, self.marks), self._arrival_bounds)
-        for source, along in self._imported.items():
+        sources.import_marks(self._along_by_input, events, (self._arrivals, self.marks), self._arrival_bounds)
+        for source, along in self._along_by_input.items():
             if source not in sources.state.idle:
                 self._total = sources.combine(self._total, along)
-        after = sources.watermarks(self._total, self.delivered | set(self._imported), events, self._arrival_bounds)
+        after = sources.watermarks(
+            self._total, self.delivered | set(self._along_by_input), events, self._arrival_bounds
+        )
         after[: self._first_with_all_inputs()] = NONE
         return after
 
@@ -534,12 +543,12 @@ class BatchWatermarks:
         sources = self._sources
         if sources.settings.watermark_combine is WatermarkCombiner.MAX:
             return 0
-        excepted = {*(sources.settings.watermark_imports or {}), *self._idle}
+        excepted = {*(sources.settings.watermark_imports or {}), *self._idle_before}
         return max(
             (
-                first
-                for index, first in self._first.items()
-                if index not in self._known_inputs and sources.streams[index] not in excepted
+                first_index
+                for index, first_index in self._first_registering.items()
+                if index not in self._inputs_before and sources.streams[index] not in excepted
             ),
             default=0,
         )
@@ -553,15 +562,15 @@ class BatchWatermarks:
     def _marks_until_partitioned(self, stream: str) -> NDArray[np.int64]:
         """Returns the marks along the batch of an input whose partitions are new: its mark until a partition is
         registered, then FOREVER."""
-        state, new = self._sources.state, self._new_partitions[stream]
-        mark, registered = state.marks[stream], min(first for first, _ in new)
+        state, new_partitions = self._sources.state, self._new_partitions[stream]
+        mark, registered = state.marks[stream], min(first_index for first_index, _ in new_partitions)
         along = (
             np.full(len(self._arrivals), NONE, np.int64)
             if self._arrival_bounds is None
             else self._arrival_bounds.copy()
         )
-        for _, places in new:
-            along[places] = NONE
+        for _, indices in new_partitions:
+            along[indices] = NONE
         along[0] = max(int(along[0]), mark.mark)
         np.maximum.accumulate(along, out=along)
         if registered < len(self._arrivals):
@@ -592,27 +601,27 @@ class EventWatermarks:
         self.sources = MarkSources(streams, settings, state.sources, from_bolts)
         """The sources of the watermark."""
 
-    def sequence(self, arrivals: ArrivalTimes, clock: int) -> MarksAround:
+    def advance_by_events(self, arrivals: ArrivalTimes, clock: int) -> MarksAround:
         """Process the events of a batch; return the marks around each event. ``clock``: the clock at the last event."""
         sources = self.sources
         sources.state.heard_at = clock
-        self._note_start(clock)
+        self._record_start(clock)
         arrival_bounds = self._arrival_bounds(arrivals)
         if arrival_bounds is not None:
             sources.add_missing_inputs()
         batch = BatchWatermarks(sources, arrivals, clock, arrival_bounds)
-        for source, places in arrivals.by_source(sources.streams, sources.from_bolts):
-            batch.take(source, places)
+        for source, indices in arrivals.by_source(sources.streams, sources.from_bolts):
+            batch.add_source(source, indices)
         after, marks = batch.after(), batch.marks
         sources.raise_marks(
             batch.delivered, NONE if arrival_bounds is None or not len(arrivals) else int(arrival_bounds.max())
         )
         watermark = NONE if self.state.current is None else self.state.current
         np.maximum(after, watermark, out=after)
-        np.maximum.accumulate(after, out=marks.of_bolt_after)
-        marks.of_bolt[:1], marks.of_bolt[1:] = watermark, marks.of_bolt_after[:-1]
+        np.maximum.accumulate(after, out=marks.watermark_after)
+        marks.watermark_before[:1], marks.watermark_before[1:] = watermark, marks.watermark_after[:-1]
         if len(arrivals):
-            self._emit(int(marks.of_bolt_after[-1]))
+            self._emit(int(marks.watermark_after[-1]))
         return marks
 
     def record_arrival(self, latest: int, clock: int) -> None:
@@ -632,16 +641,16 @@ class EventWatermarks:
 
         ``ends``: the ends in microseconds of windows with events, for the idle timeout.
         """
-        self._note_start(clock)
+        self._record_start(clock)
         if tick:
             self._tick(clock)
-        self.sources.find_idle(clock)
+        self.sources.exclude_idle(clock)
         self.sources.import_marks({}, 1)
         self._emit(int(self.sources.watermarks(None, set(), 1)[0]))
         self._advance_by_clock(clock)
         self._close_idle_windows(clock, ends)
 
-    def _note_start(self, clock: int) -> None:
+    def _record_start(self, clock: int) -> None:
         if self.sources.state.started is None:
             self.sources.state.started = clock
 
@@ -652,17 +661,17 @@ class EventWatermarks:
             state.ticked_at = clock
             for source, mark in self.sources.state.marks.items():
                 if mark.latest > NONE:
-                    from_bolt = self.sources.from_bolts[self.sources.index_of(source)]
+                    from_bolt = self.sources.from_bolts[self.sources.input_index(source)]
                     mark.mark = max(NONE if from_bolt else mark.mark, mark.latest - settings.delay)
 
     def _advance_by_clock(self, clock: int) -> None:
         """Advance the watermark by the arrival time that is estimated from the clock (AZ-5)."""
-        sources, late = self.sources.state, self._late_tolerance
-        if late is None or sources.arrived is None:
+        sources, late_tolerance = self.sources.state, self._late_tolerance
+        if late_tolerance is None or sources.arrived is None:
             return
         assert sources.arrived_at is not None
         if clock > sources.arrived_at:
-            reached = estimated_arrival(sources.arrived, sources.arrived_at, clock) - late
+            reached = estimate_arrival(sources.arrived, sources.arrived_at, clock) - late_tolerance
             self.sources.raise_marks(set(), reached)
             self._emit(reached)
 
@@ -677,8 +686,8 @@ class EventWatermarks:
             self._emit(end)
 
     def _arrival_bounds(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
-        late = self._late_tolerance
-        return None if late is None else arrivals.lower_bounds(late, self.sources.state.arrived)
+        late_tolerance = self._late_tolerance
+        return None if late_tolerance is None else arrivals.lower_bounds(late_tolerance, self.sources.state.arrived)
 
     @property
     def _late_tolerance(self) -> int | None:

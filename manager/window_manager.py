@@ -181,8 +181,8 @@ class WindowManager:
     def _count_expired(self, view: QueueView) -> int:
         """Returns the number of events at the head of the queue that no later window can hold."""
         reference, stop = self.trigger.next_firing(view)
-        needed = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
-        return min(int(needed[0]), len(view.timestamps))
+        needed_from = self.eviction.starts(view.timestamps, np.array([reference]), np.array([stop]))
+        return min(int(needed_from[0]), len(view.timestamps))
 
     def drop(self, count: int) -> None:
         """Drop the first ``count`` events of the queue."""
@@ -210,5 +210,5 @@ class WindowManager:
         """Returns the frontier from which a later run continues after the end of the streams, in microseconds; None if
         there has been no event."""
         fired = None if self.state.last_reference is None else self.trigger.due_at(self.state.last_reference)
-        known = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
-        return max((moment for moment in known if moment is not None), default=None)
+        moments = [view.previous_frontier, fired, int(view.timestamps[-1]) if len(view.timestamps) else None]
+        return max((moment for moment in moments if moment is not None), default=None)

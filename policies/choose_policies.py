@@ -57,10 +57,10 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
 
     Raises ConfigError if windows have no length, or a custom policy does not fit.
     """
-    eviction = _eviction(settings, event_time) if settings.eviction is None else settings.eviction
-    trigger = _trigger(settings, event_time) if settings.trigger is None else settings.trigger
+    eviction = _storm_eviction(settings, event_time) if settings.eviction is None else settings.eviction
+    trigger = _storm_trigger(settings, event_time) if settings.trigger is None else settings.trigger
     for policy, kind in ((eviction, EvictionPolicy), (trigger, TriggerPolicy)):
-        _check(policy, kind)
+        _check_policy(policy, kind)
     _check_forgetting(eviction, trigger)
     if trigger.event_time is True and not event_time:
         raise ConfigError(
@@ -79,14 +79,14 @@ def choose_policies(settings: WindowSettings, *, event_time: bool) -> tuple[Evic
     return eviction, trigger
 
 
-def decided_by_policies(settings: WindowSettings, eviction: EvictionPolicy, trigger: TriggerPolicy) -> bool:
+def uses_policy_windows(settings: WindowSettings, eviction: EvictionPolicy, trigger: TriggerPolicy) -> bool:
     """True if policies are called event by event or key by key, not with the arrays of one queue: a policy is custom,
     or policies are given together with a key."""
-    given = settings.eviction is not None or settings.trigger is not None
-    return given and (bool(settings.key) or is_custom(eviction) or is_custom(trigger))
+    has_policy = settings.eviction is not None or settings.trigger is not None
+    return has_policy and (bool(settings.key) or is_custom(eviction) or is_custom(trigger))
 
 
-def _check(policy: object, kind: type[Policy]) -> None:
+def _check_policy(policy: object, kind: type[Policy]) -> None:
     """Raise ConfigError for an object that is not a policy of this kind, or is an invalid custom policy."""
     name = "eviction" if kind is EvictionPolicy else "trigger"
     if not isinstance(policy, kind):
@@ -101,10 +101,10 @@ def _check(policy: object, kind: type[Policy]) -> None:
     if not is_custom(policy):
         return
     declared = policy.state_types if isinstance(policy.state_types, Mapping) else {}
-    tables = [name for name, its in declared.items() if not isinstance(its, type)]
-    if tables:
+    not_types = [name for name, declared_type in declared.items() if not isinstance(declared_type, type)]
+    if not_types:
         raise ConfigError(
-            f"{repr_of(policy)}: state {tables[0]!r} is declared {repr_of(policy.state_types[tables[0]]):.60}",
+            f"{repr_of(policy)}: state {not_types[0]!r} is declared {repr_of(policy.state_types[not_types[0]]):.60}",
             why="the state of a policy is small, one for each task or key, and kept as JSON",
             do="use the type itself, without quotation marks: int, float, str, bool, list or dict",
         )
@@ -120,14 +120,14 @@ def _check(policy: object, kind: type[Policy]) -> None:
     _check_extent(policy, "forget_after")
     _check_arguments(policy, kind)
     check_hooks(policy, _ARGUMENTS)
-    firing = ("track", "track_all", "on_time", "on_arrival", "on_end")
-    needed = ("evict", "evict_all") if kind is EvictionPolicy else firing
+    firing_hooks = ("track", "track_all", "on_time", "on_arrival", "on_end")
+    required_hooks = ("evict", "evict_all") if kind is EvictionPolicy else firing_hooks
     built_in = any(each.__module__ == "policies.storm" for each in type(policy).__mro__)
-    if not overrides(policy, *needed) and not built_in:
+    if not overrides(policy, *required_hooks) and not built_in:
         raise ConfigError(
-            f"{type(policy).__name__} overrides none of {', '.join(needed)}",
+            f"{type(policy).__name__} overrides none of {', '.join(required_hooks)}",
             why="these decide which events a window holds" if kind is EvictionPolicy else "so it would never fire",
-            do=f"write `{needed[0]}`: its docstring says when it is called, and what it answers",
+            do=f"write `{required_hooks[0]}`: its docstring says when it is called, and what it answers",
         )
 
 
@@ -170,19 +170,19 @@ def _check_arguments(policy: Policy, kind: type[Policy]) -> None:
 def _check_extent(policy: Policy, name: str) -> None:
     """Raise ConfigError for an attribute of a policy that is not a valid length of time."""
     try:
-        given = getattr(policy, name)
+        extent = getattr(policy, name)
     except Exception as error:
         raise ConfigError(
             f"{type(policy).__name__}.{name} cannot be read: {type(error).__name__}: {error}",
             why="it is read when the bolt is built, and for each task",
             do="let it depend on nothing but the parameters of the policy",
         ) from error
-    positive = isinstance(given, Duration) and (given.micros > 0 or name == "offset")
-    if positive or (given is None and name != "offset"):
+    positive = isinstance(extent, Duration) and (extent.micros > 0 or name == "offset")
+    if positive or (extent is None and name != "offset"):
         return
-    unit = "" if isinstance(given, Duration) else f" ({type(given).__name__})"
+    unit = "" if isinstance(extent, Duration) else f" ({type(extent).__name__})"
     raise ConfigError(
-        f"{type(policy).__name__}.{name} = {repr_of(given):.60}{unit}",
+        f"{type(policy).__name__}.{name} = {repr_of(extent):.60}{unit}",
         why="it is a length of time" + ("" if name == "offset" else ", longer than none; or None"),
         do=f"write {name} = minutes(1)",
     )
@@ -190,20 +190,20 @@ def _check_extent(policy: Policy, name: str) -> None:
 
 def _check_forgetting(eviction: EvictionPolicy, trigger: TriggerPolicy) -> None:
     """Raise ConfigError if a key would be forgotten before its windows have fired."""
-    least = forget_after(eviction, trigger)
-    if least is None:
+    shortest = forget_after(eviction, trigger)
+    if shortest is None:
         return
-    needed = {
+    lengths = {
         f"{type(trigger).__name__}.every": trigger.every,
         f"{type(eviction).__name__}.reach": eviction.reach,
         "the slide": trigger.slide if isinstance(trigger, TimeTriggerPolicy) else None,
     }
-    for name, long in needed.items():
-        if long is not None and long.micros > least.micros:
+    for name, length in lengths.items():
+        if length is not None and length.micros > shortest.micros:
             raise ConfigError(
-                f"forget_after, {least}, is shorter than {name}, {long}",
+                f"forget_after, {shortest}, is shorter than {name}, {length}",
                 why="a key would be forgotten, with its events, before a window fires that may hold them",
-                do=f"let forget_after be {long} or more",
+                do=f"let forget_after be {length} or more",
             )
 
 
@@ -224,8 +224,8 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
             do="call with_timestamp_field or with_timestamp_extractor",
         )
     if settings.kinds:
-        return tuple(_assigner(settings, kind) for kind in settings.kinds)
-    counted = _counted(settings, event_time)
+        return tuple(_assigner_of_kind(settings, kind) for kind in settings.kinds)
+    counted = _counted_windows(settings, event_time)
     if counted is not None:
         return (counted,)
     length, slide = settings.length, settings.slide
@@ -249,10 +249,10 @@ def choose_assigners(settings: WindowSettings, *, event_time: bool) -> tuple[Win
         return ()
     if not isinstance(length, Duration) or not isinstance(slide, Duration):
         raise _count_error(settings)
-    return (_assigner(settings, Hopping(length, slide)),)
+    return (_assigner_of_kind(settings, Hopping(length, slide)),)
 
 
-def placeholder_lengths(settings: WindowSettings) -> WindowSettings:
+def with_placeholder_lengths(settings: WindowSettings) -> WindowSettings:
     """Returns settings for unused policies, for a bolt whose windows are formed by assigners or a trigger of keys."""
     return replace(settings, length=settings.length or Count(1), slide=settings.slide, eviction=None, trigger=None)
 
@@ -263,7 +263,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     holds_end = settings.bounds is Bounds.END
     if settings.kinds and all(kind.counts for kind in settings.kinds):
         return False  # such a window ends just after its last event; another event of that moment is in the next window
-    if _counted(settings, event_time) is not None:
+    if _counted_windows(settings, event_time) is not None:
         return False  # a full window closes at once; another event of that moment is in the next window
     if any(kind.changes_at_its_end(settings.bounds) for kind in settings.kinds):
         return True
@@ -274,7 +274,7 @@ def closes_after_end(settings: WindowSettings, *, event_time: bool) -> bool:
     return holds_end and (settings.closes_after_end if event_time else with_edges)
 
 
-def _counted(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
+def _counted_windows(settings: WindowSettings, event_time: bool) -> CountedWindows | None:
     """Returns the assigner of windows of a count of events of each key; None if the bolt has other windows."""
     length, slide = settings.length, settings.slide
     if not settings.key or settings.kinds or not isinstance(length, Count) or not isinstance(slide, Count):
@@ -293,17 +293,17 @@ def _count_error(settings: WindowSettings) -> ConfigError:
         "an anchor": settings.anchor is not None,
         "an idle timeout": settings.idle_timeout is not None,
     }
-    named = [name for name, given in needs.items() if given]
+    present = [name for name, is_present in needs.items() if is_present]
     if settings.length is None:
         return _no_length()
-    if settings.key and not named:
+    if settings.key and not present:
         return ConfigError(
             "windows of each key with a length in time and a slide in events, or the other way round",
             why="windows of keys are of a length in time or of a count of events, not of both",
             do="give both as durations or both as counts, or leave with_key out: windows are then those of a task",
         )
     return ConfigError(
-        f"windows of a count with {' and '.join(named) or 'rules that need windows of time'}",
+        f"windows of a count with {' and '.join(present) or 'rules that need windows of time'}",
         why="these need windows of time",
         do="give the length and the slide as durations, or leave the count to a bolt without these settings",
     )
@@ -313,7 +313,7 @@ def _no_length() -> ConfigError:
     return ConfigError("the window has no length", do="call with_window(length, slide) or with_tumbling_window(length)")
 
 
-def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # noqa: PLR0911 - one for each kind
+def _assigner_of_kind(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # noqa: PLR0911 - one for each kind
     match kind:
         case Hopping(length, slide):
             windows = AlignedWindows(length, slide, settings.bounds, _offset(settings, length, slide))
@@ -343,7 +343,7 @@ def _assigner(settings: WindowSettings, kind: WindowKind) -> WindowAssigner:  # 
     )
 
 
-def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
+def _storm_eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
     # A window that fires with an event holds this event at its end, so it does not hold its start (ST-4).
     bounds = Bounds.END if isinstance(settings.slide, Count) else settings.bounds
     match settings.length:
@@ -362,7 +362,7 @@ def _eviction(settings: WindowSettings, event_time: bool) -> EvictionPolicy:
     raise _no_length()
 
 
-def _trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
+def _storm_trigger(settings: WindowSettings, event_time: bool) -> TriggerPolicy:
     match settings.slide:
         case Count() as count:
             return WatermarkCountTriggerPolicy(count) if event_time else CountTriggerPolicy(count)

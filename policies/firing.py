@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from windowing.daytimes import DayTime, next_of
+from windowing.daytimes import DayTime, next_moments
 from windowing.settings.triggers import Capacity, CountTrigger, FiredBy, RuleTrigger
 from windowing.timestamps import FOREVER
 
@@ -43,7 +43,7 @@ class WindowCapacity:
             return WindowCapacity(capacity.events, None, np.zeros(1, np.int64))
         return WindowCapacity(capacity.events, capacity.bytes, np.concatenate([[0], np.cumsum(sizes)]))
 
-    def reached(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def can_fill(self, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of the ranges of events between successive ``edges`` that can fill a window."""
         enough = np.zeros(len(edges) - 1, np.bool_)
         if self.events is not None:
@@ -53,18 +53,21 @@ class WindowCapacity:
         return enough
 
     @cached_property
-    def following(self) -> NDArray[np.int64]:
-        """For each event, the first later event that does not fit, by its bytes, into a window that starts at the
+    def first_not_fitting(self) -> NDArray[np.int64]:
+        """For each event, the index of the first later event whose bytes do not fit into a window that starts at the
         event; keys are ignored."""
-        return self._next(np.arange(len(self.bytes_before) - 1)) if self.bytes is not None else np.zeros(0, np.int64)
+        if self.bytes is None:
+            return np.zeros(0, np.int64)
+        return self._first_not_fitting_at(np.arange(len(self.bytes_before) - 1))
 
-    def limit(self, following: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Limit the stops of windows that start at each event to the capacity."""
+    def limit(self, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the stops of windows, limited by the capacity. ``stops``: for each event, the stop of a window that
+        starts there."""
         if self.events is not None:
-            following = np.minimum(following, np.arange(len(following)) + self.events)
-        return following if self.bytes is None else np.minimum(following, self.following)
+            stops = np.minimum(stops, np.arange(len(stops)) + self.events)
+        return stops if self.bytes is None else np.minimum(stops, self.first_not_fitting)
 
-    def full(self, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_full(self, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of the windows, from ``lows`` to ``highs``, exclusive, that are full."""
         filled = np.zeros(len(lows), np.bool_)
         if self.events is not None:
@@ -73,14 +76,14 @@ class WindowCapacity:
             filled |= self.bytes_before[highs] - self.bytes_before[lows] >= self.bytes
         return filled
 
-    def parts(self, low: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Divide the events of one key, from ``low`` to ``stop``, into full windows. Yields for each its first event,
-        its stop, and the event with which it fires."""
+    def full_windows(self, low: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Divide the events of one key, from ``low`` to ``stop``, into full windows; the events after the last of these
+        are left. Yields, for each window, its first event, its stop, and the event with which it fires."""
         while low < stop:
             high = stop if self.events is None else min(low + self.events, stop)
             if self.bytes is not None:
-                high = min(high, int(self._next(np.array([low]))[0]))
-            if self.full(np.array([low]), np.array([high]))[0]:
+                high = min(high, int(self._first_not_fitting_at(np.array([low]))[0]))
+            if self.is_full(np.array([low]), np.array([high]))[0]:
                 yield low, high, high - 1
             elif high < stop:
                 yield low, high, high
@@ -88,10 +91,10 @@ class WindowCapacity:
                 return
             low = high
 
-    def _next(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
-        wanted = self.bytes_before[lows] + np.int64(self.bytes or 0)
-        event = np.minimum(np.searchsorted(self.bytes_before, wanted), len(self.bytes_before) - 1)
-        return np.where(self.bytes_before[event] > wanted, np.maximum(event - 1, lows + 1), event)
+    def _first_not_fitting_at(self, lows: NDArray[np.int64]) -> NDArray[np.int64]:
+        most = self.bytes_before[lows] + np.int64(self.bytes or 0)
+        event = np.minimum(np.searchsorted(self.bytes_before, most), len(self.bytes_before) - 1)
+        return np.where(self.bytes_before[event] > most, np.maximum(event - 1, lows + 1), event)
 
 
 class FillLevel:
@@ -152,11 +155,11 @@ NEVER_FULL: Final[FillLevel] = _NeverFull()
 # Events are in order of (key, arrival); a window holds contiguous events of one key. All times are in microseconds.
 
 
-CODES = tuple(FiredBy)
+CAUSE_BY_CODE = tuple(FiredBy)
 """The reason for firing that each code in an array of causes stands for."""
 
 COUNT, RULE, TIMEOUT, TIME, CLOSE, FULL = (
-    CODES.index(each)
+    CAUSE_BY_CODE.index(each)
     for each in (FiredBy.COUNT, FiredBy.RULE, FiredBy.TIMEOUT, FiredBy.TIME, FiredBy.CLOSE, FiredBy.FULL)
 )
 
@@ -187,12 +190,13 @@ class FiredRuns:
     ends: NDArray[np.int64]
     """End of each window."""
     causes: NDArray[np.int8]
-    """The code of each window's reason for firing, an index into ``CODES``."""
+    """The code of each window's reason for firing, an index into ``CAUSE_BY_CODE``."""
     next_due: int | None
     """The clock at which the first window that stays open is due; None if the clock fires none."""
 
-    def due(self, is_due: NDArray[np.bool_], clocks: NDArray[np.int64]) -> FiredRuns:
-        """Returns the windows of a mask; the others stay open. ``clocks``: the clock at which each window is due."""
+    def only_due(self, is_due: NDArray[np.bool_], clocks: NDArray[np.int64]) -> FiredRuns:
+        """Returns the windows in the mask ``is_due``; the others stay open. ``clocks``: the clock at which each window
+        is due."""
         waiting = clocks[~is_due]
         next_due = int(waiting.min()) if len(waiting) else None
         return FiredRuns(self.lows[is_due], self.highs[is_due], self.ends[is_due], self.causes[is_due], next_due)
@@ -244,9 +248,9 @@ def fire_open(events: EventsByKey, lows: NDArray[np.int64], timeout: Timeout, cl
         due = np.full(len(lows), clock == FOREVER)
         return FiredRuns(lows[due], highs[due], lasts[due], np.full(int(due.sum()), CLOSE, np.int8), None)
     ends = (firsts if timeout.from_first else lasts) + timeout.micros
-    when = ends + (not timeout.from_first)
+    due_at = ends + (not timeout.from_first)
     windows = FiredRuns(lows, highs, ends, np.full(len(lows), TIMEOUT, np.int8), None)
-    return windows.due(when <= clock, when)
+    return windows.only_due(due_at <= clock, due_at)
 
 
 def fire_counted(
@@ -256,68 +260,71 @@ def fire_counted(
 
     ``capacity``: the capacity of windows; None if no window reaches it.
     """
-    times, until, size = events.times, events.key_stops, trigger.count.value
+    times, key_stops, size = events.times, events.key_stops, trigger.count.value
     timeout = Timeout.of(trigger)
-    following = np.minimum(np.arange(len(times)) + size, until)
+    window_stops = np.minimum(np.arange(len(times)) + size, key_stops)
     if timeout.micros is not None:
-        apart = np.diff(times) > timeout.micros
-        breaks = np.append(np.flatnonzero(apart) + 1, len(times))
-        following = np.minimum(following, breaks[np.searchsorted(breaks, np.arange(len(times)), side="right")])
+        is_apart = np.diff(times) > timeout.micros
+        break_indices = np.append(np.flatnonzero(is_apart) + 1, len(times))
+        window_stops = np.minimum(
+            window_stops, break_indices[np.searchsorted(break_indices, np.arange(len(times)), side="right")]
+        )
         if timeout.from_first:
-            following = np.minimum(following, _first_after(events, timeout.micros))
+            window_stops = np.minimum(window_stops, _first_after(events, timeout.micros))
     if capacity is not None:
-        following = capacity.limit(following)
-    lows = _window_starts(events.edges[:-1], following, until)
-    highs = following[lows]
+        window_stops = capacity.limit(window_stops)
+    lows = _window_starts(events.edges[:-1], window_stops, key_stops)
+    highs = window_stops[lows]
     counted = highs - lows == size
-    done = counted | (highs < until[lows])
+    fires = counted | (highs < key_stops[lows])
     if capacity is not None:
-        done |= capacity.full(lows, highs)
-    lows_done, highs_done, counted = lows[done], highs[done], counted[done]
-    firsts, lasts = times[lows_done], times[highs_done - 1]
-    late = (firsts if timeout.from_first else lasts) + (timeout.micros or 0)
-    ends, causes = np.where(counted, lasts, late), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
+        fires |= capacity.is_full(lows, highs)
+    fired_lows, fired_highs, counted = lows[fires], highs[fires], counted[fires]
+    firsts, lasts = times[fired_lows], times[fired_highs - 1]
+    timeout_ends = (firsts if timeout.from_first else lasts) + (timeout.micros or 0)
+    ends, causes = np.where(counted, lasts, timeout_ends), np.where(counted, COUNT, TIMEOUT).astype(np.int8)
     if capacity is not None:
-        filled = capacity.full(lows_done, highs_done) & ~counted
-        next_event_time = times[np.minimum(highs_done, len(times) - 1)]  # the event that did not fit
+        filled = capacity.is_full(fired_lows, fired_highs) & ~counted
+        next_event_time = times[np.minimum(fired_highs, len(times) - 1)]  # the event that did not fit
         did_not_fit = ~(counted | filled | timeout.timed_out(firsts, lasts, next_event_time))
         ends = np.where(filled, lasts, np.where(did_not_fit, next_event_time, ends))
         causes = np.where(filled | did_not_fit, np.int8(FULL), causes)
-    fired = FiredRuns(lows_done, highs_done, ends, causes, None)
-    return _concatenate(fired, fire_open(events, lows[~done], timeout, clock))
+    fired = FiredRuns(fired_lows, fired_highs, ends, causes, None)
+    return _concatenate(fired, fire_open(events, lows[~fires], timeout, clock))
 
 
 def fire_daily(events: EventsByKey, day: DayTime, clock: int, capacity: WindowCapacity | None = None) -> FiredRuns:
     """Returns the windows that fire up to a clock at a time of day (UH-20); ``capacity`` as in ``fire_counted``."""
-    moments, until = next_of(day, events.times), events.key_stops  # an event exactly at the time is in the next window
-    begins_window = np.ones(len(moments), np.bool_)
-    begins_window[1:] = (moments[1:] != moments[:-1]) | (until[1:] != until[:-1])
+    # An event exactly at the time of day is in the next window.
+    window_ends, key_stops = next_moments(day, events.times), events.key_stops
+    begins_window = np.ones(len(window_ends), np.bool_)
+    begins_window[1:] = (window_ends[1:] != window_ends[:-1]) | (key_stops[1:] != key_stops[:-1])
     lows = np.flatnonzero(begins_window)
-    highs = np.append(lows[1:], len(moments))
+    highs = np.append(lows[1:], len(window_ends))
     if capacity is None:
-        ends, full = moments[lows], np.zeros(len(lows), np.bool_)
+        ends, is_full = window_ends[lows], np.zeros(len(lows), np.bool_)
     else:
-        lows, highs, ends, full = _divide_by_capacity(events.times, moments, lows, highs, capacity)
-    windows = FiredRuns(lows, highs, ends, np.where(full, FULL, TIME).astype(np.int8), None)
-    return windows.due(full | (ends <= clock), ends)
+        lows, highs, ends, is_full = _divide_by_capacity(events.times, window_ends, lows, highs, capacity)
+    windows = FiredRuns(lows, highs, ends, np.where(is_full, FULL, TIME).astype(np.int8), None)
+    return windows.only_due(is_full | (ends <= clock), ends)
 
 
 def _divide_by_capacity(
     times: NDArray[np.int64],
-    moments: NDArray[np.int64],
-    heads: NDArray[np.int64],
+    window_ends: NDArray[np.int64],
+    starts: NDArray[np.int64],
     stops: NDArray[np.int64],
     capacity: WindowCapacity,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Divide windows, from ``heads`` to ``stops``, by the capacity. Returns the first event, the stop and the end of
-    each window, and a mask of the full windows. ``moments``: for each event, the end of its undivided window."""
-    until = np.repeat(stops, stops - heads)
-    following = capacity.limit(until)
-    lows = _window_starts(heads, following, until)
-    highs = following[lows]
-    filled, did_not_fit = capacity.full(lows, highs), highs < until[lows]
+    """Divide windows, from ``starts`` to ``stops``, by the capacity. Returns the first event, the stop and the end of
+    each window, and a mask of the full windows. ``window_ends``: for each event, the end of its undivided window."""
+    undivided_stops = np.repeat(stops, stops - starts)
+    window_stops = capacity.limit(undivided_stops)
+    lows = _window_starts(starts, window_stops, undivided_stops)
+    highs = window_stops[lows]
+    filled, did_not_fit = capacity.is_full(lows, highs), highs < undivided_stops[lows]
     next_event_time = times[np.minimum(highs, len(times) - 1)]
-    ends = np.where(filled, times[highs - 1], np.where(did_not_fit, next_event_time, moments[lows]))
+    ends = np.where(filled, times[highs - 1], np.where(did_not_fit, next_event_time, window_ends[lows]))
     return lows, highs, ends, filled | did_not_fit
 
 
@@ -339,38 +346,37 @@ def _first_after(events: EventsByKey, micros: int) -> NDArray[np.int64]:
         return np.zeros(0, np.int64)
     low = int(times.min())
     span = int(times.max()) - low + micros + 1
-    numbers = np.repeat(np.arange(len(events.edges) - 1), np.diff(events.edges))
+    key_numbers = np.repeat(np.arange(len(events.edges) - 1), np.diff(events.edges))
     if len(events.edges) * span < 1 << 62:
-        places = numbers * span + (times - low)
-        return np.searchsorted(places, places + micros)
-    following = np.empty(len(times), np.int64)
+        shifted_times = key_numbers * span + (times - low)
+        return np.searchsorted(shifted_times, shifted_times + micros)
+    first_after = np.empty(len(times), np.int64)
     for start, stop in zip(events.edges[:-1].tolist(), events.edges[1:].tolist(), strict=True):
         key_times = times[start:stop]
-        following[start:stop] = start + np.searchsorted(key_times, key_times + micros)
-    return following
+        first_after[start:stop] = start + np.searchsorted(key_times, key_times + micros)
+    return first_after
 
 
-_MANY = 32
+_LEAST_TOGETHER = 32
 """Least number of keys whose next windows are computed together, on arrays."""
 
 
 def _window_starts(
-    heads: NDArray[np.int64], following: NDArray[np.int64], until: NDArray[np.int64]
+    first_starts: NDArray[np.int64], window_stops: NDArray[np.int64], group_stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns the first event of each window, for windows of a key that follow one another.
-
-    ``heads``: the first event of each key. ``following``: for each event, the stop of a window that starts there.
-    ``until``: for each event, the stop of its key.
+    """Returns the first event of each window. In each key, the next window starts where the one before it stops.
+    ``first_starts``: the first event of each key. ``window_stops``: for each event, the stop of a window that starts
+    there. ``group_stops``: for each event, the stop of its key.
     """
-    starts, heads_now = [], heads
-    while len(heads_now) >= _MANY:
-        starts.append(heads_now)
-        after = following[heads_now]
-        heads_now = after[after < until[heads_now]]
+    starts, next_starts = [], first_starts
+    while len(next_starts) >= _LEAST_TOGETHER:
+        starts.append(next_starts)
+        following = window_stops[next_starts]
+        next_starts = following[following < group_stops[next_starts]]
     remaining = []
-    for head in heads_now.tolist():
-        stop, start = int(until[head]), head
+    for head in next_starts.tolist():
+        stop, start = int(group_stops[head]), head
         while start < stop:
             remaining.append(start)
-            start = following.item(start)
+            start = window_stops.item(start)
     return np.sort(np.concatenate([*starts, np.array(remaining, np.int64)]))

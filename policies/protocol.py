@@ -190,13 +190,13 @@ class Policy:
     @property
     def columns_read(self) -> frozenset[str] | None:
         """The columns of ``reads``; None for all. Raises ConfigError for any other value."""
-        given = self.reads
-        if given is None or given == "*":
+        reads = self.reads
+        if reads is None or reads == "*":
             return None if is_custom(self) else frozenset()
-        names = given.split(",") if isinstance(given, str) else given
+        names = reads.split(",") if isinstance(reads, str) else reads
         if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
             raise ConfigError(
-                f"{type(self).__name__}.reads = {repr_of(given):.60}",
+                f"{type(self).__name__}.reads = {repr_of(reads):.60}",
                 why="it is the names of columns",
                 do='write reads = "kind, price"',
             )
@@ -351,10 +351,10 @@ def overrides(policy: Policy, *hooks: str) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _defines(kind: type, hooks: tuple[str, ...]) -> bool:
-    return any(hook in vars(each) for each in _of_users(kind) for hook in hooks)
+    return any(hook in vars(each) for each in _user_classes(kind) for hook in hooks)
 
 
-def _of_users(kind: type) -> Iterator[type]:
+def _user_classes(kind: type) -> Iterator[type]:
     """Yields the class of a policy and its base classes, up to the first class of windbolt."""
     for each in kind.__mro__:
         if each.__module__ in (__name__, _BUILT_IN):

@@ -189,9 +189,10 @@ class CountTriggerPolicy(ColumnarTriggerPolicy):
 
     def firings(self, queue: QueueView, reach: Duration | None) -> Iterator[DueWindows]:
         count = self.count.value
-        seen = (queue.base + queue.already_settled) // count
+        firings_before = (queue.base + queue.already_settled) // count
         stops = (
-            np.arange((seen + 1) * count, queue.base + len(queue.timestamps) + 1, count, dtype=np.int64) - queue.base
+            np.arange((firings_before + 1) * count, queue.base + len(queue.timestamps) + 1, count, dtype=np.int64)
+            - queue.base
         )
         if len(stops):
             yield DueWindows(queue.timestamps[stops - 1], stops)
@@ -284,10 +285,10 @@ class TimeTriggerPolicy(ColumnarTriggerPolicy):
             before = self.bounds.count_before_end(queue.timestamps, ends - reach.micros)
             yield ends[self.bounds.count_before_end(queue.timestamps, ends) > before]
             return
-        first = np.maximum(self.bounds.first_end(queue.timestamps, slide, offset), low)
-        last = np.minimum(self.bounds.last_end(queue.timestamps, reach.micros, slide, offset), high)
-        in_window = last >= first
-        yield from _union_of_ranges(first[in_window], last[in_window], slide)
+        first_ends = np.maximum(self.bounds.first_end(queue.timestamps, slide, offset), low)
+        last_ends = np.minimum(self.bounds.last_end(queue.timestamps, reach.micros, slide, offset), high)
+        in_window = last_ends >= first_ends
+        yield from _union_of_ranges(first_ends[in_window], last_ends[in_window], slide)
 
 
 @dataclass(frozen=True)
@@ -309,11 +310,11 @@ def _union_of_ranges(first: NDArray[np.int64], last: NDArray[np.int64], slide: i
     if not len(first):
         return
     breaks = np.flatnonzero(first[1:] > last[:-1] + slide) + 1
-    begins = first[np.concatenate([[0], breaks])]
-    finishes = last[np.concatenate([breaks - 1, [len(last) - 1]])]
+    run_firsts = first[np.concatenate([[0], breaks])]
+    run_lasts = last[np.concatenate([breaks - 1, [len(last) - 1]])]
     pending: list[NDArray[np.int64]] = []
     size = 0
-    for begin, finish in zip(begins.tolist(), finishes.tolist(), strict=True):
+    for begin, finish in zip(run_firsts.tolist(), run_lasts.tolist(), strict=True):
         for start in range(begin, finish + 1, slide * _CHUNK):
             piece = np.arange(start, min(finish, start + slide * (_CHUNK - 1)) + 1, slide, dtype=np.int64)
             pending.append(piece)
@@ -366,18 +367,18 @@ class SliceGrid:
     def numbers(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the number of the slice that holds each time; numbers increase with time."""
         since_offset = times - (self.offset + (1 if self.bounds is Bounds.END else 0))
-        slides = since_offset // self.slide
+        slide_numbers = since_offset // self.slide
         if self.first_length == self.slide:
-            return slides
-        return 2 * slides + (since_offset - slides * self.slide >= self.first_length)
+            return slide_numbers
+        return 2 * slide_numbers + (since_offset - slide_numbers * self.slide >= self.first_length)
 
     def times(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the last microsecond of each slice, by the numbers of slices."""
         last = self.offset - (0 if self.bounds is Bounds.END else 1)
         if self.first_length == self.slide:
             return (numbers + 1) * self.slide + last
-        slides, second = numbers >> 1, numbers & 1
-        return slides * self.slide + self.first_length + second * (self.slide - self.first_length) + last
+        slide_numbers, second = numbers >> 1, numbers & 1
+        return slide_numbers * self.slide + self.first_length + second * (self.slide - self.first_length) + last
 
 
 # The last windows of events, and the gaps between windows.
@@ -405,7 +406,7 @@ def in_gap(eviction: EvictionPolicy, trigger: TriggerPolicy, timestamps: NDArray
     endless = timestamps == FOREVER if timestamps.max() == FOREVER else None
     if slide <= length:
         return endless
-    known = timestamps if endless is None else np.where(endless, 0, timestamps)
-    first = trigger.bounds.first_end(known, slide, offset)
-    between: NDArray[np.bool_] = trigger.bounds.last_end(known, length, slide, offset) < first
+    finite = timestamps if endless is None else np.where(endless, 0, timestamps)
+    first_ends = trigger.bounds.first_end(finite, slide, offset)
+    between: NDArray[np.bool_] = trigger.bounds.last_end(finite, length, slide, offset) < first_ends
     return between if endless is None else between | endless

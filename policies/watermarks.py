@@ -42,35 +42,35 @@ def advance(
     state: MarkState,
     times: NDArray[np.int64],
     advancing: NDArray[np.bool_],
-    given: NDArray[np.int64] | None,
+    inserted: NDArray[np.int64] | None,
     every: Count | Duration | None,
     delay: int,
 ) -> NDArray[np.int64]:
     """Returns the mark after each event of one input, partition or key, in microseconds; updates ``state``.
 
     Events are in order of arrival. ``advancing``: a mask of the events that advance the mark; early events and end
-    edges do not. ``given``: watermarks from the source, NONE for events (SI-4). ``every``: the interval between marks;
-    None: marks are made at ticks, not here. ``delay``: microseconds by which a mark is before its event; -1 puts it
-    just after the event (SI-9).
+    edges do not. ``inserted``: watermarks from the source, NONE for events (SI-4). ``every``: the interval between
+    marks; None: marks are made at ticks, not here. ``delay``: microseconds by which a mark is before its event; -1 puts
+    it just after the event (SI-9).
     """
     marks = np.full(len(times), NONE, np.int64)
-    seen = times[advancing]
+    advancing_times = times[advancing]
     match every:
         case Count(1):
-            marks[advancing] = seen - delay
+            marks[advancing] = advancing_times - delay
         case Count(n):
             numbers = state.counted + np.cumsum(advancing)
-            made = advancing & (numbers % n == 0)
-            marks[made] = times[made] - delay
+            makes_mark = advancing & (numbers % n == 0)
+            marks[makes_mark] = times[makes_mark] - delay
         case Duration(span):
-            places = np.flatnonzero(advancing)
-            made_at = places[_events_at_intervals(state, seen, span)]
-            marks[made_at] = times[made_at] - delay
-    if given is not None:
-        marks = np.maximum(marks, given)
-    state.counted += len(seen)
-    if len(seen):
-        state.latest = max(state.latest, int(seen.max()))
+            advancing_indices = np.flatnonzero(advancing)
+            mark_indices = advancing_indices[_events_at_intervals(state, advancing_times, span)]
+            marks[mark_indices] = times[mark_indices] - delay
+    if inserted is not None:
+        marks = np.maximum(marks, inserted)
+    state.counted += len(advancing_times)
+    if len(advancing_times):
+        state.latest = max(state.latest, int(advancing_times.max()))
     if len(marks):
         marks[0] = max(int(marks[0]), state.mark)
         np.maximum.accumulate(marks, out=marks)
@@ -100,31 +100,31 @@ def advance_keys(
     codes: NDArray[np.int64],
     times: NDArray[np.int64],
     advancing: NDArray[np.bool_],
-    before: NDArray[np.int64],
+    marks_before: NDArray[np.int64],
     delay: int,
 ) -> NDArray[np.int64]:
     """Returns the mark of each event's key after the event, with a mark at every event (AZ-15).
 
-    ``codes``: the codes of keys, from 0, ascending; the events of a key are in order of arrival. ``before``: for each
-    event the mark of its key before the first event. Times are in microseconds.
+    ``codes``: the codes of keys, from 0, ascending; the events of a key are in order of arrival. ``marks_before``: for
+    each event the mark of its key before the first event. Times are in microseconds.
     """
-    marks = np.maximum(np.where(advancing, times - delay, NONE), before)
-    known = marks[marks > NONE]
-    if not len(known):
+    marks = np.maximum(np.where(advancing, times - delay, NONE), marks_before)
+    existing = marks[marks > NONE]
+    if not len(existing):
         return marks
     # One running maximum gives those of all keys if the values of each key are shifted above those of the keys before.
-    low, span = int(known.min()) - 1, int(known.max()) - int(known.min()) + 2
+    low, span = int(existing.min()) - 1, int(existing.max()) - int(existing.min()) + 2
     if (int(codes[-1]) + 1) * span < 1 << 62:
         base = codes * span
         levels = np.where(marks > NONE, marks - low, 0) + base
         np.maximum.accumulate(levels, out=levels)
         levels -= base
         return np.where(levels > 0, levels + low, NONE)
-    ranks, places = np.unique(marks, return_inverse=True)
-    base = codes * len(ranks)
-    packed = places + base
+    distinct_marks, mark_ranks = np.unique(marks, return_inverse=True)
+    base = codes * len(distinct_marks)
+    packed = mark_ranks + base
     np.maximum.accumulate(packed, out=packed)
-    running: NDArray[np.int64] = ranks[packed - base]
+    running: NDArray[np.int64] = distinct_marks[packed - base]
     return running
 
 
@@ -150,7 +150,7 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: 
     return max((end for end in ends if end <= limit), default=None)
 
 
-def estimated_arrival(last_arrival: int, last_clock: int, clock: int) -> int:
+def estimate_arrival(last_arrival: int, last_clock: int, clock: int) -> int:
     """Returns the estimated arrival time while no event comes (AZ-6): the last arrival time, plus the time that has
     passed since on the clock."""
     return last_arrival + (clock - last_clock)
@@ -198,7 +198,7 @@ def all_accepted(codes: NDArray[np.int8]) -> bool:
     return not codes.any()  # ACCEPTED is 0
 
 
-def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+def is_accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Returns a mask of the events that are admitted, unchanged or with an adjusted time."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
@@ -210,7 +210,7 @@ def accepted(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     return admitted
 
 
-def accepted_on_arrival(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+def is_accepted_on_arrival(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Returns a mask of the events that pass the rules on arrival; only these advance the watermark."""
     if all_accepted(codes):
         return np.ones(len(codes), np.bool_)
@@ -274,7 +274,7 @@ class Admission:
         """Returns the watermarks minus the allowed lateness, in microseconds."""
         return _subtract(watermarks, self.allowed)
 
-    def missed(
+    def windows_closed(
         self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Returns a mask of the events whose last window has closed, except events in gaps between windows, which are
@@ -298,7 +298,7 @@ class Admission:
         ``end_edges``: a mask of the end edges, which are late by their end (SI-4). All times are in microseconds.
         """
         closed_until = self.closed_until_at(watermark)
-        compared_mark = self._reference(source_mark, watermark)
+        compared_mark = self._compared_marks(source_mark, watermark)
         # an end edge is judged by its end
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)
         if self.late_by is LateBy.WATERMARK:
@@ -307,8 +307,8 @@ class Admission:
             late = self._late_by_mark(times, compared, ends, compared_mark, closed_until, end_edges)
         else:
             assert self.last_end is not None
-            late = self.missed(times, self.last_end(times, ends), closed_until)
-        late &= accepted_on_arrival(codes)
+            late = self.windows_closed(times, self.last_end(times, ends), closed_until)
+        late &= is_accepted_on_arrival(codes)
         if not late.any():
             return times, codes, closed_until
         codes = codes.copy()
@@ -338,8 +338,8 @@ class Admission:
         tied = times == compared_mark if end_edges is None else (times == compared_mark) & ~end_edges
         candidates = np.arange(len(times)) if self.admits_behind_watermark else np.flatnonzero(tied)
         if self.last_end is not None and len(candidates):
-            last = self.last_end(compared[candidates], None if ends is None else ends[candidates])
-            late[candidates] |= self.missed(compared[candidates], last, closed_until[candidates])
+            last_ends = self.last_end(compared[candidates], None if ends is None else ends[candidates])
+            late[candidates] |= self.windows_closed(compared[candidates], last_ends, closed_until[candidates])
         return late
 
     def _earliest(
@@ -349,22 +349,22 @@ class Admission:
         watermark: NDArray[np.int64],
         closed_until: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Returns the earliest time with which each late event is in time: its mark, or just after its mark. For events
-        that are not late it is their mark, which may be NONE."""
+        """Returns the earliest time with which each late event would be in time: its mark, or just after its mark. For
+        events that are not late, returns their mark, which may be NONE."""
         if self.last_end is None:
             return compared_mark
         rows = np.flatnonzero(late)
-        known, watermarks, closed = compared_mark[rows], watermark[rows], closed_until[rows]
+        moments, watermarks, closed = compared_mark[rows], watermark[rows], closed_until[rows]
         if self.admits_behind_watermark:  # the windows at the mark of an event may have closed too
-            known = np.where(known > NONE, known, watermarks)
-            missed = self.missed(known, self.last_end(known, None), closed)
-            known = np.where(missed, np.maximum(known, watermarks), known)
+            moments = np.where(moments > NONE, moments, watermarks)
+            is_closed = self.windows_closed(moments, self.last_end(moments, None), closed)
+            moments = np.where(is_closed, np.maximum(moments, watermarks), moments)
         # If the window that ends at this time has closed, the earliest time is just after it.
         earliest = compared_mark.copy()
-        earliest[rows] = known + self.missed(known, self.last_end(known, None), closed)
+        earliest[rows] = moments + self.windows_closed(moments, self.last_end(moments, None), closed)
         return earliest
 
-    def _reference(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _compared_marks(self, source_mark: NDArray[np.int64], watermark: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the mark or watermark that each event is compared with."""
         if self.admits_behind_watermark:
             return source_mark
@@ -373,8 +373,8 @@ class Admission:
 
 def _subtract(watermarks: NDArray[np.int64], micros: int) -> NDArray[np.int64]:
     """Returns watermarks minus a number of microseconds; NONE and FOREVER do not change."""
-    known = (watermarks > NONE) & (watermarks < FOREVER)
-    return np.where(known, watermarks - micros, watermarks) if micros else watermarks
+    is_time = (watermarks > NONE) & (watermarks < FOREVER)
+    return np.where(is_time, watermarks - micros, watermarks) if micros else watermarks
 
 
 def _can_be_cut(

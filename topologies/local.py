@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from manager.storage.files import during
+from manager.storage.files import storage_errors_during
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.checkpointed_run import CheckpointedRun, ReadTopics
 from topologies.checkpoints.file_journal import FileJournal, JournalMoved
@@ -177,7 +177,9 @@ class LocalRun(CheckpointedRun):
     def _run_and_note(self, number: int) -> None:
         """Run a batch, and note in the journal that it is done."""
         self.batch(number, self._ingest_records)
-        with during(f"noting that batch {number} is done", f"batch {number} is committed, and nothing is lost"):
+        with storage_errors_during(
+            f"noting that batch {number} is done", f"batch {number} is committed, and nothing is lost"
+        ):
             self.journal.commit(number)
 
     def _ingest_records(
@@ -199,7 +201,7 @@ class LocalRun(CheckpointedRun):
 
     def _plan_next(self, new_input: Mapping[str, Any], *, heartbeat: bool) -> int:
         """Plan the next batch in the journal: its files or its ends, by spout; returns its number."""
-        with during("planning the next batch", "it was not begun, and nothing is lost"):
+        with storage_errors_during("planning the next batch", "it was not begun, and nothing is lost"):
             files = {name: new_input[name] or [] for name in self.spouts if name in new_input}
             ends = {name: new_input[name] for name in self.kafka.topics if new_input.get(name) is not None}
             number = self.journal.plan(files, self._now(), heartbeat=heartbeat, ends=ends)

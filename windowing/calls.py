@@ -17,7 +17,7 @@ from inspect import Parameter
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from windowing.errors import ConfigError, WindboltError, did_you_mean, together
+from windowing.errors import ConfigError, WindboltError, combine_errors, did_you_mean
 from windowing.reprs import repr_of
 
 # Annotations: whether a value fits one, and their descriptions for errors.
@@ -41,7 +41,7 @@ _WORDS: Mapping[Any, str] = {
     Any: "",
 }
 _SINKS = ("FileSink", "ConsoleSink", "MemorySink", "FunctionSink", "KafkaSink", "TableSink", "DiscardSink")
-_NAMED = {
+_NAMES_IN_WORDS = {
     **dict.fromkeys(_SINKS, "a sink such as sinks.files(path)"),
     "Duration": "a duration such as seconds(5)",
     "Count": "a Count of events",
@@ -53,7 +53,7 @@ _NAMED = {
 _NUMBERS: Mapping[Any, type] = {int: Integral, float: Real}
 _UNIONS = (Union, types.UnionType)
 _PAIR = 2
-_LISTED = (list, tuple, set, frozenset)
+_COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Unknown:
@@ -104,11 +104,11 @@ def fits(value: object, annotation: Any, names: Mapping[str, Any]) -> bool:
     if origin is type:
         return isinstance(value, type)
     if isinstance(origin, type):
-        return _is_generic(value, origin, parts, names)
-    return _is_plain(value, kind)
+        return _fits_generic(value, origin, parts, names)
+    return _fits_class(value, kind)
 
 
-def _is_plain(value: object, kind: Any) -> bool:
+def _fits_class(value: object, kind: Any) -> bool:
     if kind is None:
         return value is None
     if kind in _NUMBERS:
@@ -116,14 +116,14 @@ def _is_plain(value: object, kind: Any) -> bool:
     return kind is Any or not isinstance(kind, type) or isinstance(value, kind)
 
 
-def _is_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapping[str, Any]) -> bool:
+def _fits_generic(value: object, origin: type, parts: tuple[Any, ...], names: Mapping[str, Any]) -> bool:
     is_text = isinstance(value, str | bytes) and origin is not os.PathLike  # a text is not meant as a list of letters
     is_iterable = origin is Sequence and isinstance(value, Iterable) and not isinstance(value, Mapping)  # or a set
     if is_text or not (is_iterable or isinstance(value, origin)):
         return False
     if isinstance(value, Mapping) and len(parts) == _PAIR:
         return all(fits(k, parts[0], names) and fits(v, parts[1], names) for k, v in value.items())
-    if isinstance(value, _LISTED) and origin is not tuple and len(parts) == 1:
+    if isinstance(value, _COLLECTIONS) and origin is not tuple and len(parts) == 1:
         return all(fits(each, parts[0], names) for each in value)
     return True
 
@@ -132,8 +132,8 @@ def describe(annotation: Any, names: Mapping[str, Any]) -> str:
     """Returns a description of the values of an annotation, ``a text or a list of texts``; "" if there is none."""
     descriptions = dict.fromkeys(_descriptions(resolve(annotation, names), names))
     descriptions.pop("", None)
-    *others, last = descriptions or [""]
-    return f"{', '.join(others)} or {last}" if others else last
+    *other_words, last_words = descriptions or [""]
+    return f"{', '.join(other_words)} or {last_words}" if other_words else last_words
 
 
 def literal_values(annotation: Any, names: Mapping[str, Any]) -> list[object]:
@@ -156,27 +156,27 @@ def _descriptions(annotation: Any, names: Mapping[str, Any]) -> list[str]:
     if origin is Literal:
         return [repr(each) for each in parts]
     if origin is not None:
-        return [_collection(origin, parts, names)]
-    return [_WORDS[kind]] if kind in _WORDS else [_of_class(kind)] if isinstance(kind, type) else []
+        return [_collection_in_words(origin, parts, names)]
+    return [_WORDS[kind]] if kind in _WORDS else [_class_in_words(kind)] if isinstance(kind, type) else []
 
 
-def _of_class(kind: type) -> str:
-    if kind.__name__ in _NAMED:
-        return _NAMED[kind.__name__]
+def _class_in_words(kind: type) -> str:
+    if kind.__name__ in _NAMES_IN_WORDS:
+        return _NAMES_IN_WORDS[kind.__name__]
     if issubclass(kind, Enum):
         return f"a member of {kind.__name__}"
     return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
 
 
-def _collection(origin: Any, parts: tuple[Any, ...], names: Mapping[str, Any]) -> str:
+def _collection_in_words(origin: Any, parts: tuple[Any, ...], names: Mapping[str, Any]) -> str:
     if origin in _WORDS:
         return _WORDS[origin]
     if issubclass(origin, Mapping):
         return "a mapping"
     if issubclass(origin, Iterable):
-        of = describe(parts[0], names) if parts else ""
-        return f"a list of {_PLURAL[of]}" if of in _PLURAL else "a list"
-    return _of_class(origin)
+        element_words = describe(parts[0], names) if parts else ""
+        return f"a list of {_PLURAL[element_words]}" if element_words in _PLURAL else "a list"
+    return _class_in_words(origin)
 
 
 _PLURAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
@@ -189,30 +189,30 @@ _PLURAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "nu
 
 
 Call = TypeVar("Call", bound=Callable[..., Any])
-_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked(call: Call) -> Call:
     """Decorate a call with side effects: its arguments are checked before it runs."""
 
-    def strict(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        about.check_names(args, kwargs)
-        mismatch = about.type_error(args, kwargs)
+    def strict(signature: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        signature.check_names(args, kwargs)
+        mismatch = signature.type_error(args, kwargs)
         if mismatch is not None:
             raise mismatch
         return function(*args, **kwargs)
 
-    return _wrapped(call, _guarding(strict))
+    return _decorate(call, _guard_with(strict))
 
 
 def checked_value(call: Call) -> Call:
     """Decorate a call without side effects, or a class of values. If an argument has a wrong type, the call is tried
     first, because its own error is more precise."""
 
-    def try_first(about: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        about.check_names(args, kwargs)
-        mismatch = about.type_error(args, kwargs)
+    def try_first(signature: _Signature, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        signature.check_names(args, kwargs)
+        mismatch = signature.type_error(args, kwargs)
         if mismatch is None:
             return function(*args, **kwargs)
         try:
@@ -223,14 +223,14 @@ def checked_value(call: Call) -> Call:
             pass
         raise mismatch
 
-    return _wrapped(call, _guarding(try_first))
+    return _decorate(call, _guard_with(try_first))
 
 
 def checked_on_failure(call: Call) -> Call:
     """Decorate a call that is made once per window or row: its arguments are checked only if it fails."""
 
-    def quick(function: Callable[..., Any]) -> Callable[..., Any]:
-        about = _Signature(function)
+    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = _Signature(function)
 
         @functools.wraps(function)
         def checked_call(*args: Any, **kwargs: Any) -> Any:
@@ -239,38 +239,38 @@ def checked_on_failure(call: Call) -> Call:
             except WindboltError:
                 raise
             except Exception:
-                about.check_names(args, kwargs)
-                mismatch = about.type_error(args, kwargs)
+                signature.check_names(args, kwargs)
+                mismatch = signature.type_error(args, kwargs)
                 if mismatch is not None:
                     raise mismatch from None
                 raise
 
         return checked_call
 
-    return _wrapped(call, quick)
+    return _decorate(call, guard)
 
 
-def _guarding(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
+def _guard_with(check: Callable[[_Signature, Callable[..., Any], Any, Any], Any]) -> Callable[..., Any]:
     """Returns a decorator that passes each call of a function to ``check``, which calls the function."""
 
-    def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-        about = _Signature(function)
+    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = _Signature(function)
 
         @functools.wraps(function)
         def checked_call(*args: Any, **kwargs: Any) -> Any:
-            return check(about, function, args, kwargs)
+            return check(signature, function, args, kwargs)
 
         return checked_call
 
-    return guarded
+    return guard
 
 
-def _wrapped(call: Call, guarded: Callable[..., Any]) -> Call:
+def _decorate(call: Call, decorator: Callable[..., Any]) -> Call:
     """Returns the guarded function; a class is returned itself, with a guarded ``__init__``."""
     if not isinstance(call, type):
-        checked_call: Call = guarded(call)
+        checked_call: Call = decorator(call)
         return checked_call
-    call.__init__ = guarded(vars(call)["__init__"])  # type: ignore[misc]
+    call.__init__ = decorator(vars(call)["__init__"])  # type: ignore[misc]
     return call
 
 
@@ -293,23 +293,23 @@ class _Signature:
         return next(iter(self._parameters), "") == "self"
 
     @cached_property
-    def _by_place(self) -> list[Parameter]:
+    def _positional_parameters(self) -> list[Parameter]:
         """The parameters that can be given by position."""
-        return [each for each in self._parameters.values() if each.kind in _BY_PLACE]
+        return [each for each in self._parameters.values() if each.kind in _POSITIONAL]
 
     @cached_property
-    def _by_name(self) -> list[str]:
+    def _named_parameters(self) -> list[str]:
         """The parameters that can be given by name."""
-        by_name = (parameter.name for parameter in self._parameters.values() if parameter.kind in _BY_NAME)
-        return [name for name in by_name if name != "self"]
+        names = (parameter.name for parameter in self._parameters.values() if parameter.kind in _NAMED)
+        return [name for name in names if name != "self"]
 
     @cached_property
-    def _needed(self) -> list[Parameter]:
+    def _required_parameters(self) -> list[Parameter]:
         """The parameters without a default."""
-        return [each for each in self._parameters.values() if _is_needed(each)]
+        return [each for each in self._parameters.values() if _is_required(each)]
 
     @cached_property
-    def _collects(self) -> set[Any]:
+    def _variadic_kinds(self) -> set[Any]:
         """The kinds of its variadic parameters, ``*arguments`` and ``**arguments``."""
         return {each.kind for each in self._parameters.values()} & {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
 
@@ -330,33 +330,38 @@ class _Signature:
         """Raise ConfigError for arguments that are unknown, missing or given twice."""
         problems = [*self._name_errors(args, kwargs)]
         if problems:
-            raise together(f"{self._called(args)}()", problems)
+            raise combine_errors(f"{self._name_of_call(args)}()", problems)
 
     def _name_errors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[ConfigError]:
-        parameters, by_place = self._parameters, [parameter.name for parameter in self._by_place]
-        call = self._called(args)
-        if Parameter.VAR_KEYWORD not in self._collects:
-            yield from (self._unknown(call, name) for name in kwargs if name not in self._by_name)
-        if Parameter.VAR_POSITIONAL not in self._collects and len(args) > len(by_place):
-            takes = by_place[self._is_method :]
-            by_name = ", ".join(f"{each}=" for each, at in parameters.items() if at.kind is Parameter.KEYWORD_ONLY)
+        parameters, positional_names = self._parameters, [parameter.name for parameter in self._positional_parameters]
+        call = self._name_of_call(args)
+        if Parameter.VAR_KEYWORD not in self._variadic_kinds:
+            yield from (self._unknown(call, name) for name in kwargs if name not in self._named_parameters)
+        if Parameter.VAR_POSITIONAL not in self._variadic_kinds and len(args) > len(positional_names):
+            accepted = positional_names[self._is_method :]
+            keyword_only = ", ".join(
+                f"{each}="
+                for each, other_parameter in parameters.items()
+                if other_parameter.kind is Parameter.KEYWORD_ONLY
+            )
             yield ConfigError(
                 f"{call}() with {len(args) - self._is_method} arguments without a name",
-                why=f"it takes {len(takes)}: {', '.join(takes)}" if takes else "it takes none",
-                do=f"give {'the others' if takes else 'them'} by name" + (f": {by_name}" if len(by_name) < 80 else "")
-                if by_name
+                why=f"it takes {len(accepted)}: {', '.join(accepted)}" if accepted else "it takes none",
+                do=f"give {'the others' if accepted else 'them'} by name"
+                + (f": {keyword_only}" if len(keyword_only) < 80 else "")
+                if keyword_only
                 else "leave the others out",
             )
-        for name in by_place[: len(args)]:
+        for name in positional_names[: len(args)]:
             if name in kwargs:
-                first, second = repr_of(args[by_place.index(name)]), repr_of(kwargs[name])
+                by_position, by_keyword = repr_of(args[positional_names.index(name)]), repr_of(kwargs[name])
                 yield ConfigError(
                     f"{call}() with {name} twice",
-                    why=f"{first:.60} is {name} by position, and {name}={second:.60}",
+                    why=f"{by_position:.60} is {name} by position, and {name}={by_keyword:.60}",
                     do="leave one of them out",
                 )
-        given = {*by_place[: len(args)], *kwargs}
-        missing = [parameter for parameter in self._needed if parameter.name not in given]
+        given_names = {*positional_names[: len(args)], *kwargs}
+        missing = [parameter for parameter in self._required_parameters if parameter.name not in given_names]
         yield from (self._missing(call, parameter) for parameter in missing)
 
     def type_error(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConfigError | None:
@@ -365,43 +370,47 @@ class _Signature:
         Call ``check_names`` first.
         """
         problems = [
-            self._wrong_type(self._called(args), parameter, value, prefix)
-            for parameter, value, prefix in self._bound(args, kwargs)
+            self._wrong_type(self._name_of_call(args), parameter, value, prefix)
+            for parameter, value, prefix in self._given_arguments(args, kwargs)
             if value is not parameter.default and not fits(value, self._type_of(parameter), self._names)
         ]
-        return together(f"{self._called(args)}()", problems) if problems else None
+        return combine_errors(f"{self._name_of_call(args)}()", problems) if problems else None
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
+    def _given_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[Parameter, Any, str]]:
         """Returns the parameter, the value and the prefix (``name=``, or "") of each given argument."""
         parameters = self._parameters
-        by_place = self._by_place
-        bound = [(parameter, value, f"{parameter.name}=") for parameter, value in zip(by_place, args, strict=False)]
+        positional = self._positional_parameters
+        arguments = [
+            (parameter, value, f"{parameter.name}=") for parameter, value in zip(positional, args, strict=False)
+        ]
         for parameter in parameters.values():
             if parameter.kind is Parameter.VAR_POSITIONAL:
-                bound += [(parameter, value, "") for value in args[len(by_place) :]]
+                arguments += [(parameter, value, "") for value in args[len(positional) :]]
             elif parameter.kind is Parameter.VAR_KEYWORD:
-                bound += [(parameter, value, f"{name}=") for name, value in kwargs.items() if name not in parameters]
+                arguments += [
+                    (parameter, value, f"{name}=") for name, value in kwargs.items() if name not in parameters
+                ]
             elif parameter.name in kwargs:
-                bound.append((parameter, kwargs[parameter.name], f"{parameter.name}="))
-        return bound[self._is_method :]
+                arguments.append((parameter, kwargs[parameter.name], f"{parameter.name}="))
+        return arguments[self._is_method :]
 
     def _wrong_type(self, call: str, parameter: Parameter, value: object, prefix: str) -> ConfigError:
         words = describe(parameter.annotation, self._names)
         name = prefix.removesuffix("=") or parameter.name
         unit = "; a bare number has no unit" if isinstance(value, Real) and "a duration" in words else ""
-        known = [each for each in literal_values(parameter.annotation, self._names) if isinstance(each, str)]
+        choices = [each for each in literal_values(parameter.annotation, self._names) if isinstance(each, str)]
         return ConfigError(
             f"{call}({prefix}{repr_of(value):.60})",
-            why=f"{name} is {words}{unit}{did_you_mean(value, known)}" if words else f"that is no {name}",
+            why=f"{name} is {words}{unit}{did_you_mean(value, choices)}" if words else f"that is no {name}",
             do=f"call the class: {value.__name__}(...)" if isinstance(value, type) else f"give {words or 'another'}",
         )
 
     def _unknown(self, call: str, name: str) -> ConfigError:
-        known = self._by_name
+        names = self._named_parameters
         return ConfigError(
             f"{call}() has no argument {name!r}",
-            why=f"its arguments are {', '.join(known)}{did_you_mean(name, known)}" if known else "it takes none",
-            do="correct the name, or leave it out" if known else "leave it out",
+            why=f"its arguments are {', '.join(names)}{did_you_mean(name, names)}" if names else "it takes none",
+            do="correct the name, or leave it out" if names else "leave it out",
         )
 
     def _missing(self, call: str, parameter: Parameter) -> ConfigError:
@@ -412,7 +421,7 @@ class _Signature:
             do=f"write {call}({parameter.name}=...)",
         )
 
-    def _called(self, args: tuple[Any, ...]) -> str:
+    def _name_of_call(self, args: tuple[Any, ...]) -> str:
         """Returns the name by which users know the call."""
         name = self.function.__name__
         if name == "__init__":
@@ -420,5 +429,5 @@ class _Signature:
         return name
 
 
-def _is_needed(parameter: Parameter) -> bool:
-    return parameter.default is Parameter.empty and parameter.kind in _BY_NAME
+def _is_required(parameter: Parameter) -> bool:
+    return parameter.default is Parameter.empty and parameter.kind in _NAMED

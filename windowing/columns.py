@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Stable orders.
 
 
-_MANY = 512
+_LEAST_FOR_TWO_SORTS = 512
 """Number of keys from which on two radix sorts of 16 bits are faster than one sort of 64 bits."""
 
 
@@ -47,10 +47,10 @@ def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     span = int(keys.max()) - low
     if span < 1 << 16:
         return _radix_order(keys - low)
-    if span < 1 << 32 and count >= _MANY:
-        close = (keys - low).astype(np.uint32)
-        order = _radix_order(close)
-        upper = close >> np.uint32(16)
+    if span < 1 << 32 and count >= _LEAST_FOR_TWO_SORTS:
+        shifted = (keys - low).astype(np.uint32)
+        order = _radix_order(shifted)
+        upper = shifted >> np.uint32(16)
         return order[_radix_order(upper[order])]
     bits = (count - 1).bit_length()
     if span >= 1 << (63 - bits):
@@ -116,9 +116,9 @@ def group_numbers(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 _PRIME = np.uint64(1099511628211)
-_SHORT, _FEW = 256, 32
-"""Greatest length of short values, in bytes, and greatest number of different lengths with which the values of one
-length are hashed together."""
+_LONGEST_SHORT_VALUE, _MOST_DIFFERENT_LENGTHS = 256, 32
+"""The values of a column are hashed together by length, which is faster, if none is longer than this number of bytes
+and they have at most this number of different lengths."""
 
 
 def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
@@ -137,26 +137,26 @@ def hash_bytes(array: pa.Array) -> NDArray[np.uint64]:
     if not lengths.any():
         return result
     data = np.frombuffer(data_buffer, np.uint8)
-    sizes = _few_sizes(lengths)
+    sizes = _distinct_sizes_if_few(lengths)
     if sizes is None:
         not_empty = np.flatnonzero(lengths)
-        result[not_empty] += _sums_of_lengths(data, offsets[:-1][not_empty], lengths[not_empty])
+        result[not_empty] += _sums_of_adjacent_values(data, offsets[:-1][not_empty], lengths[not_empty])
     elif len(sizes) == 1 and lengths.all():
-        whole = data[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
-        result += _sums_of_equal_lengths(whole)
+        rows = data[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
+        result += _sums_of_equal_lengths(rows)
     else:
         for size in sizes:
-            same = np.flatnonzero(lengths == size)
-            result[same] += _sums_of_equal_lengths(data[offsets[same][:, None] + np.arange(size)])
+            of_size = np.flatnonzero(lengths == size)
+            result[of_size] += _sums_of_equal_lengths(data[offsets[of_size][:, None] + np.arange(size)])
     return result
 
 
-def _few_sizes(lengths: NDArray[np.int64]) -> list[int] | None:
-    """Returns the different lengths of values, except 0; None if values are long or have many lengths."""
-    if int(lengths.max()) > _SHORT:
+def _distinct_sizes_if_few(lengths: NDArray[np.int64]) -> list[int] | None:
+    """Returns the different lengths of values, except 0; None if a value is long or there are too many lengths."""
+    if int(lengths.max()) > _LONGEST_SHORT_VALUE:
         return None
     sizes: list[int] = np.flatnonzero(np.bincount(lengths)).tolist()
-    return [size for size in sizes if size] if len(sizes) <= _FEW else None
+    return [size for size in sizes if size] if len(sizes) <= _MOST_DIFFERENT_LENGTHS else None
 
 
 def _sums_of_equal_lengths(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -169,17 +169,17 @@ def _sums_of_equal_lengths(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return sums
 
 
-def _sums_of_lengths(
+def _sums_of_adjacent_values(
     data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """Returns the sums of ``hash_bytes`` for values that lie one after another in ``data``; none is empty."""
     low, high = int(starts[0]), int(starts[-1] + sizes[-1])
     numbers = data[low:high].astype(np.uint64) + np.uint64(1)
-    following = np.repeat(starts + sizes - low, sizes) - 1 - np.arange(len(numbers))
+    bytes_after = np.repeat(starts + sizes - low, sizes) - 1 - np.arange(len(numbers))
     powers = np.ones(int(sizes.max()), np.uint64)
     powers[1:] = _PRIME
     np.multiply.accumulate(powers, out=powers)
-    sums: NDArray[np.uint64] = np.add.reduceat(numbers * powers[following], starts - low)
+    sums: NDArray[np.uint64] = np.add.reduceat(numbers * powers[bytes_after], starts - low)
     return sums
 
 
@@ -222,28 +222,29 @@ def canonical_floats(column: pa.Array) -> pa.Array:
     """Returns floating-point values with 0.0 for -0.0, and one NaN for all NaNs, since Arrow's dictionaries compare
     bits."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
-    odd = (values == 0) & np.signbit(values) | np.isnan(values)
-    if not odd.any():
+    not_canonical = (values == 0) & np.signbit(values) | np.isnan(values)
+    if not not_canonical.any():
         return column
     values = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
     return pc.if_else(column.is_valid(), pa.array(values, column.type), pa.scalar(None, column.type))
 
 
-# What code of users has made: columns over arrays of NumPy, say, into which it writes again, and lists that it keeps.
+# Copies of values that users' code returns: it may keep a list and change it later, or write into the NumPy array under
+# a column.
 
 
-_FIXED = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
+_IMMUTABLE = frozenset((str, int, float, bool, bytes, type(None), date, datetime, timedelta, Decimal))
 
 
 def own_value(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """Returns a copy of a value, which nobody else can change; the value itself if it cannot be changed. Of a tuple,
-    such as a row, each value is copied."""
+    """Returns a copy of a value that only the caller can change; a value that cannot be changed is returned itself. In
+    a tuple, such as a row, each value is copied."""
     kind = type(value)
     if kind is tuple:  # rows are many, and most of them are of plain values
-        return value if _FIXED.issuperset(map(type, value)) else tuple(map(own_value, value))
-    if kind in _FIXED or not hasattr(kind, "__len__"):
+        return value if _IMMUTABLE.issuperset(map(type, value)) else tuple(map(own_value, value))
+    if kind in _IMMUTABLE or not hasattr(kind, "__len__"):
         return value
-    if kind is list and _FIXED.issuperset(map(type, value)):
+    if kind is list and _IMMUTABLE.issuperset(map(type, value)):
         return value[:]  # at a small part of the time
     if isinstance(value, pa.Table):
         return copy_table(value)
@@ -271,7 +272,7 @@ def copy_column(column: pa.Array) -> pa.Array:
 
 
 def copy_table(table: pa.Table) -> pa.Table:
-    """Returns a copy of a table, whose values nobody else can change."""
+    """Returns a copy of a table; it shares no memory with the table."""
     if any(map(_has_dictionary, table.schema.types)):  # pieces put together would share it
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, table.schema) as writer:
@@ -285,8 +286,8 @@ def copy_table(table: pa.Table) -> pa.Table:
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:
-    inside = (kind.field(number).type for number in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
-    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inside))
+    children = (kind.field(number).type for number in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, children))
 
 
 # Takes rows from tables of any size.
@@ -295,8 +296,8 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 _MOST = 1 << 31
 """Greatest size in bytes of one piece of a text column with 32-bit offsets; Arrow's ``take`` combines all pieces of a
 column."""
-_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-_WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_TYPES_OF_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+_LARGE_TYPES = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def take_rows(table: pa.Table, indices: NDArray[np.int64]) -> pa.Table:
@@ -310,17 +311,18 @@ def take_rows(table: pa.Table, indices: NDArray[np.int64]) -> pa.Table:
 
 
 def _take_column(column: pa.ChunkedArray, indices: NDArray[np.int64]) -> pa.ChunkedArray:
-    if column.type in _VIEWS:
-        return _take_column(column.cast(_VIEWS[column.type]), indices).cast(column.type)
-    wide = _WIDE.get(column.type)
-    if wide is None or column.nbytes < _MOST:
+    if column.type in _TYPES_OF_VIEWS:
+        return _take_column(column.cast(_TYPES_OF_VIEWS[column.type]), indices).cast(column.type)
+    large_type = _LARGE_TYPES.get(column.type)
+    if large_type is None or column.nbytes < _MOST:
         return column.take(pa.array(indices))
-    source = column.cast(wide)
-    lengths = pa.compute.binary_length(source).fill_null(0).to_numpy()[indices]
-    parts = np.cumsum(lengths.astype(np.int64)) // (_MOST // 4)
-    edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(indices)]
+    large_column = column.cast(large_type)
+    lengths = pa.compute.binary_length(large_column).fill_null(0).to_numpy()[indices]
+    piece_numbers = np.cumsum(lengths.astype(np.int64)) // (_MOST // 4)
+    edges = [0, *(np.flatnonzero(np.diff(piece_numbers)) + 1).tolist(), len(indices)]
     pieces = [
-        source.take(pa.array(indices[low:high])).combine_chunks().cast(column.type) for low, high in pairwise(edges)
+        large_column.take(pa.array(indices[low:high])).combine_chunks().cast(column.type)
+        for low, high in pairwise(edges)
     ]
     return pa.chunked_array(pieces, column.type)
 
@@ -335,21 +337,21 @@ def byte_sizes(table: pa.Table) -> NDArray[np.int64]:
     """Returns the size of each row in bytes; the sizes add up to at most ``table.nbytes`` plus one byte per row."""
     bits = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
-        bits += _bits(column)
+        bits += _row_bits(column)
     return -(-bits // 8)
 
 
-def _bits(column: Any) -> NDArray[np.int64]:
+def _row_bits(column: Any) -> NDArray[np.int64]:
     if isinstance(column, pa.ChunkedArray):
-        return np.concatenate([np.zeros(0, np.int64), *(_bits(chunk) for chunk in column.chunks)])
+        return np.concatenate([np.zeros(0, np.int64), *(_row_bits(chunk) for chunk in column.chunks)])
     kind = column.type
     if isinstance(column, pa.ExtensionArray):
-        return _bits(column.storage)
+        return _row_bits(column.storage)
     if _kinds.is_string_view(kind) or _kinds.is_binary_view(kind):
         column = column.cast(pa.large_binary() if _kinds.is_binary_view(kind) else pa.large_string())
         kind = column.type
     if _kinds.is_string(kind) or _kinds.is_binary(kind) or _kinds.is_large_string(kind) or _kinds.is_large_binary(kind):
-        return 8 * _whole(pc.binary_length(column))
+        return 8 * _filled_lengths(pc.binary_length(column))
     if _kinds.is_map(kind):
         column = column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
         kind = column.type
@@ -357,15 +359,15 @@ def _bits(column: Any) -> NDArray[np.int64]:
         if _kinds.is_fixed_size_list(kind):
             lengths = column.is_valid().to_numpy(zero_copy_only=False) * np.int64(kind.list_size)
         else:
-            lengths = _whole(pc.list_value_length(column))
-        inner = np.concatenate([[0], np.cumsum(_bits(pc.list_flatten(column)))])
-        bits: NDArray[np.int64] = np.diff(inner[np.concatenate([[0], np.cumsum(lengths)])])
+            lengths = _filled_lengths(pc.list_value_length(column))
+        ends_of_children = np.concatenate([[0], np.cumsum(_row_bits(pc.list_flatten(column)))])
+        bits: NDArray[np.int64] = np.diff(ends_of_children[np.concatenate([[0], np.cumsum(lengths)])])
         return bits
     if _kinds.is_struct(kind):
-        return sum((_bits(child) for child in column.flatten()), np.zeros(len(column), np.int64))
+        return sum((_row_bits(child) for child in column.flatten()), np.zeros(len(column), np.int64))
     return np.full(len(column), 0 if _kinds.is_null(kind) else kind.bit_width, np.int64)
 
 
-def _whole(lengths: pa.Array) -> NDArray[np.int64]:
-    whole: NDArray[np.int64] = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return whole
+def _filled_lengths(lengths: pa.Array) -> NDArray[np.int64]:
+    filled: NDArray[np.int64] = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return filled

@@ -1,5 +1,5 @@
-"""Conversion of values to a declared type: each value is kept unchanged, or refused. And a check for values that would
-change if they were stored as JSON."""
+"""Conversion of values to a declared type, which keeps each value unchanged or refuses it; and a search for values that
+would change if they were stored as JSON."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ if TYPE_CHECKING:
 # of 256 bits, where every product of two numbers of 38 digits fits, and longer texts are rewritten first.
 
 
-_MOST = {128: 38, 256: 76}
+_MOST_DIGITS = {128: 38, 256: 76}
 """Greatest number of digits of a decimal, by the bits of its type."""
-_LONGEST = 38
+_LONGEST_SAFE_TEXT = 38
 """Greatest length of a text whose number fits into 256 bits, whatever the scale of the decimal type."""
 _NUMBER = re.compile(r"[+-]?(?P<whole>\d*)\.?(?P<part>\d*)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
-_EXPONENT = 20
+_LONGEST_EXPONENT = 20
 """Number of digits of an exponent beyond which a number other than 0 fits into no decimal type."""
 
 
 def to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert a string column to a decimal type. Raises ArrowInvalid if a text is not exactly a decimal of this
     type."""
-    doubtful = _doubtful(values, target)
-    if len(doubtful):
+    to_rewrite = _long_or_exponential(values, target)
+    if len(to_rewrite):
         texts = values.to_pylist()
-        for at in doubtful.tolist():
+        for at in to_rewrite.tolist():
             texts[at] = plain_decimal(texts[at], target.precision, target.scale)
         values = pa.array(texts, pa.string())
-    return values.cast(_wide(target)).cast(target)
+    return values.cast(_widest_decimal(target)).cast(target)
 
 
 def rescale_decimals(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert a column of decimals to another decimal type. Raises ArrowInvalid if a value would be rounded or does
     not fit."""
     source = values.type
-    if source.precision + max(target.scale - source.scale, 0) <= _MOST[256]:
-        return values.cast(_wide(target)).cast(target)
+    if source.precision + max(target.scale - source.scale, 0) <= _MOST_DIGITS[256]:
+        return values.cast(_widest_decimal(target)).cast(target)
     return to_decimal(
         pa.array([None if one is None else f"{one:f}" for one in values.to_pylist()], pa.string()), target
     )
 
 
-def _wide(target: pa.DataType) -> pa.DataType:
-    return pa.decimal256(_MOST[256], target.scale)
+def _widest_decimal(target: pa.DataType) -> pa.DataType:
+    return pa.decimal256(_MOST_DIGITS[256], target.scale)
 
 
 def plain_decimal(text: str, precision: int, scale: int) -> str:
@@ -76,50 +76,50 @@ def plain_decimal(text: str, precision: int, scale: int) -> str:
     digits = "" if match is None else match["whole"] + match["part"]
     if match is None or not digits:
         raise pa.ArrowInvalid(f"{text[:50]!r} is not a decimal")
-    digits, after = digits.lstrip("0"), len(match["part"])
+    digits, decimals_written = digits.lstrip("0"), len(match["part"])
     if not digits:
         return "0"
     exponent = match["exponent"] or "0"
-    if len(exponent) > _EXPONENT:
+    if len(exponent) > _LONGEST_EXPONENT:
         raise pa.ArrowInvalid(f"the exponent of {text[:50]!r} is too long")
-    plain = digits.rstrip("0")
-    places = after - int(exponent) - (len(digits) - len(plain))
-    if places > scale or len(plain) - places > precision - scale:
+    significant = digits.rstrip("0")
+    decimal_places = decimals_written - int(exponent) - (len(digits) - len(significant))
+    if decimal_places > scale or len(significant) - decimal_places > precision - scale:
         raise pa.ArrowInvalid(f"{text[:50]!r} is not a decimal({precision}, {scale})")
     sign = "-" if text[0] == "-" else ""
-    if places <= 0:
-        return f"{sign}{plain}{'0' * -places}"
-    whole = plain.zfill(places + 1)
-    return f"{sign}{whole[:-places]}.{whole[-places:]}"
+    if decimal_places <= 0:
+        return f"{sign}{significant}{'0' * -decimal_places}"
+    padded = significant.zfill(decimal_places + 1)
+    return f"{sign}{padded[:-decimal_places]}.{padded[-decimal_places:]}"
 
 
-def checked_decimal(value: Decimal) -> Decimal:
+def convertible_decimal(value: Decimal) -> Decimal:
     """Returns a number that Arrow can convert to a decimal type; raises ArrowInvalid if it has more decimal places than
     any type."""
-    places = value.as_tuple().exponent
-    if not isinstance(places, int) or places >= -_MOST[256]:
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent >= -_MOST_DIGITS[256]:
         return value
     if value:
         raise pa.ArrowInvalid(f"{str(value)[:50]} has more places than a decimal can have")
     return Decimal()
 
 
-def _doubtful(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
+def _long_or_exponential(values: pa.Array, target: pa.DataType) -> npt.NDArray[np.int64]:
     """Returns the indices of the texts that are long or may have an exponent."""
     if not len(values):
         return np.empty(0, np.int64)
     if target.scale < 0:
         return np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
-    odd = np.diff(ends) > _LONGEST
+    offsets_of_texts = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+    to_rewrite = np.diff(offsets_of_texts) > _LONGEST_SAFE_TEXT
     if data is not None:
-        text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
-        found = np.flatnonzero((text | 0x20) == ord("e"))
-        odd[np.searchsorted(ends, found + ends[0], side="right") - 1] = True
+        text = np.frombuffer(data, np.uint8)[offsets_of_texts[0] : offsets_of_texts[-1]]
+        positions_of_e = np.flatnonzero((text | 0x20) == ord("e"))
+        to_rewrite[np.searchsorted(offsets_of_texts, positions_of_e + offsets_of_texts[0], side="right") - 1] = True
     if values.null_count:
-        odd &= values.is_valid().to_numpy(zero_copy_only=False)
-    return np.flatnonzero(odd)
+        to_rewrite &= values.is_valid().to_numpy(zero_copy_only=False)
+    return np.flatnonzero(to_rewrite)
 
 
 # Conversion of values from users' code, Python objects or Arrow columns, to a declared type.
@@ -142,7 +142,7 @@ REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
 """The exceptions that a refused conversion raises."""
 
 _NONE = type(None)
-_DIGITS = 20
+_INT64_DIGITS = 20
 """Greatest number of digits of a whole number of 64 bits."""
 
 
@@ -159,8 +159,8 @@ def convert_column(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.
     if types.is_null(column.type):
         return pa.nulls(len(column), kind)
     if types.is_nested(kind) or types.is_nested(column.type):
-        return _nested(column, kind)
-    return column if column.type == kind else _leaf(column, kind)
+        return _convert_nested_column(column, kind)
+    return column if column.type == kind else _convert_simple_column(column, kind)
 
 
 def convert_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -170,35 +170,35 @@ def convert_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             return pa.array(values, kind)
     if types.is_dictionary(kind):
         return convert_values(values, kind.value_type).dictionary_encode().cast(kind)
-    make = next((make for is_kind, make in _NESTED if is_kind(kind)), None)
+    make = next((make for is_kind, make in _NESTED_CONVERTERS if is_kind(kind)), None)
     if make is not None:
         return make(values, kind)
-    return _leaves(values, kind)
+    return _convert_simple_values(values, kind)
 
 
 # -------------------------------------------------------------------------------------------------- columns of Arrow
 
 
-def _leaf(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert_simple_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
     source = column.type
     if not any(from_type(source) and to_type(kind) for from_type, to_type in _CONVERTIBLE):
-        raise pa.ArrowInvalid(f"{_first(column)} is {source}, which is not taken for {kind}")
+        raise pa.ArrowInvalid(f"{_first_in_words(column)} is {source}, which is not taken for {kind}")
     result = _cast(column, kind)
     if types.is_floating(kind) and not types.is_integer(source):
-        wrong = pc.and_(pc.is_inf(result), pc.invert(_infinite(column)))
+        changed = pc.and_(pc.is_inf(result), pc.invert(_is_infinite(column)))
     elif _is_safe(source, kind):
         return result
     else:
-        wrong = pc.not_equal(_cast(result, source), column)
-    at = pc.index(wrong, True).as_py()
+        changed = pc.not_equal(_cast(result, source), column)
+    at = pc.index(changed, True).as_py()
     if at >= 0:
-        raise pa.ArrowInvalid(f"{_first(column.slice(at))} would become {_first(result.slice(at))}")
+        raise pa.ArrowInvalid(f"{_first_in_words(column.slice(at))} would become {_first_in_words(result.slice(at))}")
     return result
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_integer(column.type) and types.is_decimal(kind):
-        column = column.cast(pa.decimal128(_DIGITS, 0))
+        column = column.cast(pa.decimal128(_INT64_DIGITS, 0))
     elif types.is_integer(column.type) and types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     elif types.is_timestamp(column.type) and types.is_date(kind):
@@ -210,7 +210,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind, safe=not (types.is_integer(column.type) and types.is_floating(kind)))
 
 
-def _infinite(column: pa.Array) -> pa.Array:
+def _is_infinite(column: pa.Array) -> pa.Array:
     return pc.is_inf(column) if types.is_floating(column.type) else pa.repeat(False, len(column))
 
 
@@ -229,13 +229,13 @@ def _is_day_or_moment(kind: pa.DataType) -> bool:
     return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
-def _is_count(kind: pa.DataType) -> bool:
+def _counts_units(kind: pa.DataType) -> bool:
     return bool(types.is_temporal(kind)) and not types.is_interval(kind)
 
 
 _CONVERTIBLE: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]] = [
     (_is_number, _is_number),
-    (types.is_integer, _is_count),
+    (types.is_integer, _counts_units),
     (_is_day_or_moment, _is_day_or_moment),
     (types.is_time, types.is_time),
     (types.is_duration, types.is_duration),
@@ -252,7 +252,7 @@ def _is_safe(source: pa.DataType, kind: pa.DataType) -> bool:
     return source.id == kind.id or _is_text(kind) or bool(types.is_integer(source) or types.is_integer(kind))
 
 
-def _first(column: pa.Array) -> str:
+def _first_in_words(column: pa.Array) -> str:
     value = next((value for value in column if value.is_valid), None)
     if value is None:
         return "a value"
@@ -262,21 +262,21 @@ def _first(column: pa.Array) -> str:
         return f"{value!s:.60}"
 
 
-def _nested(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert_nested_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
     source = column.type
     if types.is_struct(source) and types.is_struct(kind):
         _check_fields([field.name for field in source], kind)
         fields = dict(zip((field.name for field in source), column.flatten(), strict=True))
         children = [convert_column(fields[field.name], field.type) for field in kind]
-        return _struct(children, kind, column.is_null(), len(column))
+        return _struct_column(children, kind, column.is_null(), len(column))
     if types.is_map(source) and types.is_map(kind):
         pairs = column.cast(pa.list_(pa.struct([("key", source.key_type), ("value", source.item_type)])))
         keys, items = pairs.flatten().flatten()
         children = [convert_column(keys, kind.key_type), convert_column(items, kind.item_type)]
-        return _map(children, kind, _lengths(pairs))
+        return _map_column(children, kind, _lengths(pairs))
     if _is_list(source) and _is_list(kind):
-        return _list(convert_column(column.flatten(), kind.value_type), kind, _lengths(column))
-    raise pa.ArrowInvalid(f"{_first(column)} is {source}, which is not taken for {kind}")
+        return _list_column(convert_column(column.flatten(), kind.value_type), kind, _lengths(column))
+    raise pa.ArrowInvalid(f"{_first_in_words(column)} is {source}, which is not taken for {kind}")
 
 
 def _lengths(lists: pa.Array) -> list[int | None]:
@@ -285,9 +285,11 @@ def _lengths(lists: pa.Array) -> list[int | None]:
 
 
 def _check_fields(names: Iterable[Any], kind: pa.StructType) -> None:
-    given, declared = list(names), [field.name for field in kind]
-    if len(given) != len(declared) or set(given) != set(declared):
-        raise pa.ArrowInvalid(f"a struct has {', '.join(map(str, given)) or 'no fields'}, not {', '.join(declared)}")
+    names_found, declared = list(names), [field.name for field in kind]
+    if len(names_found) != len(declared) or set(names_found) != set(declared):
+        raise pa.ArrowInvalid(
+            f"a struct has {', '.join(map(str, names_found)) or 'no fields'}, not {', '.join(declared)}"
+        )
 
 
 # -------------------------------------------------------------------------------------------------- values of Python
@@ -296,7 +298,7 @@ def _check_fields(names: Iterable[Any], kind: pa.StructType) -> None:
 def _arrow_checks(values: Iterable[Any], kind: pa.DataType) -> bool:
     """True if Arrow's own conversion keeps or refuses each of these values, judged by their Python types alone.
 
-    Arrow is ten times as fast as ``_leaves``.
+    Arrow is ten times as fast as ``_convert_simple_values``.
     """
     if types.is_list(kind):
         lists = list(values)
@@ -336,29 +338,31 @@ _CHECKED_BY_ARROW: dict[int, frozenset[type]] = {
 }
 
 
-def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _convert_simple_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Convert values of any Python types to ``kind``, all values of one Python type together."""
-    return _in_groups(values, type, lambda group, python_type: _of_one_type(group, python_type, kind))
+    return _convert_in_groups(
+        values, type, lambda group, python_type: _convert_one_python_type(group, python_type, kind)
+    )
 
 
-def _in_groups(
-    values: Sequence[Any], by: Callable[[Any], Any], convert: Callable[[Sequence[Any], Any], pa.Array]
+def _convert_in_groups(
+    values: Sequence[Any], group_of: Callable[[Any], Any], convert: Callable[[Sequence[Any], Any], pa.Array]
 ) -> pa.Array:
     """Call ``convert`` once for the values of each group. Returns the results in the order of the values."""
     indices: dict[Any, list[int]] = {}
     for index, value in enumerate(values):
-        indices.setdefault(by(value), []).append(index)
+        indices.setdefault(group_of(value), []).append(index)
     parts = [convert([values[index] for index in members], group) for group, members in indices.items()]
     if len(parts) == 1:
         return parts[0]
     return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate([*indices.values()]))))
 
 
-def _of_one_type(values: Sequence[Any], python_type: type, kind: pa.DataType) -> pa.Array:
+def _convert_one_python_type(values: Sequence[Any], python_type: type, kind: pa.DataType) -> pa.Array:
     if types.is_floating(kind) and python_type is int:
         return _as_floating(values, kind)
     if types.is_decimal(kind) and python_type in (Decimal, int):
-        return pa.array([checked_decimal(value) if python_type is Decimal else value for value in values], kind)
+        return pa.array([convertible_decimal(value) if python_type is Decimal else value for value in values], kind)
     if types.is_integer(kind) and issubclass(python_type, Decimal | float | np.floating):
         return pa.array([_as_whole(value) for value in values], kind)
     if python_type is Decimal and types.is_floating(kind):
@@ -370,7 +374,7 @@ def _of_one_type(values: Sequence[Any], python_type: type, kind: pa.DataType) ->
     elif issubclass(python_type, pa.Scalar):
         return pa.concat_arrays([convert_column(pa.repeat(value, 1), kind) for value in values])
     if isinstance(values[0], np.datetime64 | np.timedelta64):  # Arrow takes those of one unit only
-        return _in_groups(values, attrgetter("dtype"), lambda group, _: _by_inferred_type(group, kind))
+        return _convert_in_groups(values, attrgetter("dtype"), lambda group, _: _by_inferred_type(group, kind))
     return _by_inferred_type(values, kind)
 
 
@@ -399,15 +403,17 @@ def _as_floating(values: Sequence[int], kind: pa.DataType) -> pa.Array:
     return pa.array(converted, kind)
 
 
-def _of_lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _column_of_lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for value in values:
         if isinstance(value, str | bytes | Mapping) or (value is not None and not _is_sized(value)):
             raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a list")
     items = list(chain.from_iterable(value for value in values if value is not None))
-    return _list(convert_values(items, kind.value_type), kind, [None if each is None else len(each) for each in values])
+    return _list_column(
+        convert_values(items, kind.value_type), kind, [None if each is None else len(each) for each in values]
+    )
 
 
-def _of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
+def _column_of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
     names = [field.name for field in kind]
     rows: list[Sequence[Any]] = []
     for value in values:
@@ -422,7 +428,7 @@ def _of_structs(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
             raise pa.ArrowInvalid(f"{repr_of(value):.60} is not a dict with {', '.join(names)}")
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
     children = [convert_values(column, field.type) for column, field in zip(columns, kind, strict=True)]
-    return _struct(children, kind, pa.array([value is None for value in values], pa.bool_()), len(values))
+    return _struct_column(children, kind, pa.array([value is None for value in values], pa.bool_()), len(values))
 
 
 def in_declared_order(row: tuple[Any, ...], names: Sequence[str]) -> tuple[Any, ...]:
@@ -433,7 +439,7 @@ def in_declared_order(row: tuple[Any, ...], names: Sequence[str]) -> tuple[Any, 
     return tuple(row[fields.index(name)] for name in names)
 
 
-def _of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:
+def _column_of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:
     pairs: list[tuple[Any, Any]] = []
     lengths: list[int | None] = []
     for value in values:
@@ -446,7 +452,7 @@ def _of_maps(values: Sequence[Any], kind: pa.MapType) -> pa.Array:
             lengths.append(len(entries))
             pairs += map(_pair, entries)
     keys, items = zip(*pairs, strict=True) if pairs else ((), ())
-    return _map([convert_values(keys, kind.key_type), convert_values(items, kind.item_type)], kind, lengths)
+    return _map_column([convert_values(keys, kind.key_type), convert_values(items, kind.item_type)], kind, lengths)
 
 
 def _pair(entry: Any) -> tuple[Any, Any]:
@@ -468,101 +474,104 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _edges(lengths: Sequence[int | None]) -> list[int | None]:
+def _list_offsets(lengths: Sequence[int | None]) -> list[int | None]:
     """Returns the offsets of lists: the start of each list (None for a null list), and the end of the last."""
-    edges: list[int | None] = []
+    offsets: list[int | None] = []
     end = 0
     for length in lengths:
-        edges.append(None if length is None else end)
+        offsets.append(None if length is None else end)
         end += length or 0
-    return [*edges, end]
+    return [*offsets, end]
 
 
-def _list(items: pa.Array, kind: pa.DataType, lengths: Sequence[int | None]) -> pa.Array:
+def _list_column(items: pa.Array, kind: pa.DataType, lengths: Sequence[int | None]) -> pa.Array:
     if types.is_large_list(kind):
-        return pa.LargeListArray.from_arrays(pa.array(_edges(lengths), pa.int64()), items).cast(kind)
-    lists = pa.ListArray.from_arrays(pa.array(_edges(lengths), pa.int32()), items)
+        return pa.LargeListArray.from_arrays(pa.array(_list_offsets(lengths), pa.int64()), items).cast(kind)
+    lists = pa.ListArray.from_arrays(pa.array(_list_offsets(lengths), pa.int32()), items)
     return lists if lists.type == kind else lists.cast(kind)
 
 
-def _map(children: list[pa.Array], kind: pa.MapType, lengths: Sequence[int | None]) -> pa.Array:
+def _map_column(children: list[pa.Array], kind: pa.MapType, lengths: Sequence[int | None]) -> pa.Array:
     if children[0].null_count:
         raise pa.ArrowInvalid("a key of a map is null")
-    maps = pa.MapArray.from_arrays(pa.array(_edges(lengths), pa.int32()), *children)
+    maps = pa.MapArray.from_arrays(pa.array(_list_offsets(lengths), pa.int32()), *children)
     return maps if maps.type == kind else maps.cast(kind)
 
 
-def _struct(children: list[pa.Array], kind: pa.StructType, missing: pa.Array, rows: int) -> pa.Array:
+def _struct_column(children: list[pa.Array], kind: pa.StructType, is_null: pa.Array, rows: int) -> pa.Array:
     if not children:
-        return pa.array([None if each else {} for each in missing.to_pylist()], kind)
-    mask = missing if pc.any(missing).as_py() else None
+        return pa.array([None if each else {} for each in is_null.to_pylist()], kind)
+    mask = is_null if pc.any(is_null).as_py() else None
     structs = pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     assert len(structs) == rows
     return structs
 
 
-_NESTED: list[tuple[Callable[[pa.DataType], bool], Callable[[Sequence[Any], Any], pa.Array]]] = [
-    (_is_list, _of_lists),
-    (types.is_struct, _of_structs),
-    (types.is_map, _of_maps),
+_NESTED_CONVERTERS: list[tuple[Callable[[pa.DataType], bool], Callable[[Sequence[Any], Any], pa.Array]]] = [
+    (_is_list, _column_of_lists),
+    (types.is_struct, _column_of_structs),
+    (types.is_map, _column_of_maps),
 ]
 
 
 # Values that JSON would change.
 
 
-_PLAIN = (int, float, bool, type(None))
+_UNCHANGED_TYPES = (int, float, bool, type(None))
 
 
-def changed_by_json(values: dict[str, Any], where: str, places: dict[int, str] | None = None) -> str:
-    """Describes the first part of some values, by name, that JSON would change; empty if there is none.
+def describe_json_change(values: dict[str, Any], where: str, paths_by_id: dict[int, str] | None = None) -> str:
+    """Describe the first of some values, or the part of one, that would not be the same after it is stored as JSON; ""
+    if there is none.
 
-    ``where``: the name of the dict of values in the user's code. A list or dict at two places is such a part too: JSON
-    would make two of it, so that a change at one place would no longer change the other. ``places``: where the lists
-    and dicts of other values stand, by their ids; those of these values are added.
+    A list or dict that stands at two places is also described: JSON would make two of it, so that a change at one place
+    would no longer change the other. ``where``: the name of the dict ``values`` in the user's code. ``paths_by_id``:
+    the paths of lists and dicts of values described before, by their ids; those of these values are added.
     """
-    places = {} if places is None else places
+    paths_by_id = {} if paths_by_id is None else paths_by_id
     try:
-        return next(filter(None, (_of_value(each, f"{where}[{name!r}]", places) for name, each in values.items())), "")
+        return next(
+            filter(None, (_describe_change(each, f"{where}[{name!r}]", paths_by_id) for name, each in values.items())),
+            "",
+        )
     except RecursionError:
         return f"{where} contains itself, or is nested hundreds of levels deep, and is kept as JSON"
 
 
-def _of_value(value: Any, path: str, places: dict[int, str]) -> str:
-    """Describe the first part of a value that JSON would change; ``places``: the paths of the lists and dicts before
-    it, by their ids."""
+def _describe_change(value: Any, path: str, paths_by_id: dict[int, str]) -> str:
+    """Describe the first part of a value that JSON would change; see ``describe_json_change``."""
     kind, wrong = type(value), ""
     if kind is list or kind is dict:
-        other = places.setdefault(id(value), path)
-        if path.startswith(f"{other}["):
-            wrong = f"{other} contains itself, at {path}"
-        elif other != path:
-            wrong = f"{path} is the same {kind.__name__} as {other}, and each is kept by itself: copy it"
+        first_path = paths_by_id.setdefault(id(value), path)
+        if path.startswith(f"{first_path}["):
+            wrong = f"{first_path} contains itself, at {path}"
+        elif first_path != path:
+            wrong = f"{path} is the same {kind.__name__} as {first_path}, and each is kept by itself: copy it"
         else:
-            wrong = _of_members(value, path, places)
+            wrong = _describe_change_of_members(value, path, paths_by_id)
     elif kind is str:
-        wrong = f"{path} is {repr_of(value):.60}, {_HALVES}" if _has_halves(value) else ""
-    elif kind not in _PLAIN:
+        wrong = f"{path} is {repr_of(value):.60}, {_HALVES_IN_WORDS}" if _has_halves(value) else ""
+    elif kind not in _UNCHANGED_TYPES:
         wrong = f"{path} is a {kind.__name__} {repr_of(value):.60}, which JSON does not have: "
         wrong += "keep int, float, str, bool, list or dict"
     return wrong
 
 
-def _of_members(value: list[Any] | dict[Any, Any], path: str, places: dict[int, str]) -> str:
+def _describe_change_of_members(value: list[Any] | dict[Any, Any], path: str, paths_by_id: dict[int, str]) -> str:
     """Describe the first part that JSON would change among the keys of a dict, or in the content of a dict or list."""
     for key in value if isinstance(value, dict) else ():
         if type(key) is not str:
             key_text = f"{repr_of(key):.60} (a {type(key).__name__})"
             return f"{path} has the key {key_text}, and keys are kept as texts: use str(...)"
         if _has_halves(key):
-            return f"{path} has the key {key!r:.60}, {_HALVES}"
+            return f"{path} has the key {key!r:.60}, {_HALVES_IN_WORDS}"
     for name, each in value.items() if isinstance(value, dict) else enumerate(value):
-        if type(each) not in _PLAIN and (wrong := _of_value(each, f"{path}[{name!r}]", places)):
+        if type(each) not in _UNCHANGED_TYPES and (wrong := _describe_change(each, f"{path}[{name!r}]", paths_by_id)):
             return wrong
     return ""
 
 
-_HALVES = "two halves of a character that JSON would make one"
+_HALVES_IN_WORDS = "two halves of a character that JSON would make one"
 
 
 def _has_halves(text: str) -> bool:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
-_DAY_HOURS, _MICROS = 24, {"m": 60_000_000, "s": 1_000_000}
-_DO = (
+_DAY_HOURS, _MICROS_OF_LETTER = 24, {"m": 60_000_000, "s": 1_000_000}
+_LETTERS_ADVICE = (
     "use H, HH, k, kk, K, KK, h, hh, a, m, mm, s, ss, S to SSSSSSSSS, X to XXXXX, x to xxxxx, Z to ZZZZZ or VV, "
     "and put other texts between quotes: 'T'"
 )
@@ -87,27 +87,27 @@ class TimeText:
         that does not fit."""
         match = self._regex.fullmatch(text)
         if match is None:
-            raise self._refused(text, self._misfit(text))
+            raise self._text_error(text, self._misfit(text))
         values: dict[str, str] = {}
         for letter, value in zip(self.letters, match.groups(), strict=True):
             if value is not None and values.setdefault(letter, value) != value:
-                raise self._refused(text, f"it says both {values[letter]} and {value}")
-        if missing := _missing(values.keys()):
-            raise self._refused(text, missing)
+                raise self._text_error(text, f"it says both {values[letter]} and {value}")
+        if missing := _what_is_missing(values.keys()):
+            raise self._text_error(text, missing)
         return self._micros(text, values), values.get("V") or _zone(values.get("X"))
 
     def _micros(self, text: str, values: Mapping[str, str]) -> int:
         numbers = {letter: int(value) for letter, value in values.items() if letter in _NUMBERS}
-        within_hour = sum(numbers.get(letter, 0) * micros for letter, micros in _MICROS.items())
+        within_hour = sum(numbers.get(letter, 0) * micros for letter, micros in _MICROS_OF_LETTER.items())
         within_hour += int(values.get("S", "")[:6].ljust(6, "0"))
         for letter, number in numbers.items():
             name, low, high, _ = _NUMBERS[letter]
             if not low <= number <= high or (letter == "H" and number == _DAY_HOURS and within_hour):
                 most = 23 if letter == "H" else high
-                raise self._refused(text, f"{name} ({letter}) are {low} to {most}, found {number}")
+                raise self._text_error(text, f"{name} ({letter}) are {low} to {most}, found {number}")
         hours = _hours(numbers, values.get("a"))
         if len(hours) > 1:
-            raise self._refused(text, "its hours do not agree")
+            raise self._text_error(text, "its hours do not agree")
         return hours.pop() * 3_600_000_000 + within_hour
 
     def _misfit(self, text: str) -> str:
@@ -121,7 +121,7 @@ class TimeText:
             end = match.end()
         return _expected("the end", text, end)
 
-    def _refused(self, text: str, why: str) -> ConfigError:
+    def _text_error(self, text: str, why: str) -> ConfigError:
         return ConfigError(
             f"{text!r:.80} does not fit the pattern {self.pattern!r}", why=why, do=f"write it like {self.example}"
         )
@@ -131,8 +131,8 @@ def parse_pattern(pattern: str) -> TimeText:
     """Parse a pattern. Raises ConfigError for unknown letters, and for letters that do not give a time of day."""
     tokens = (match.group() for match in _TOKEN.finditer(pattern))
     text = TimeText(pattern, tuple(_parts(pattern, tokens)))
-    if missing := _missing(frozenset(text.letters)):
-        raise _unreadable(pattern, missing)
+    if missing := _what_is_missing(frozenset(text.letters)):
+        raise _pattern_error(pattern, missing)
     return text
 
 
@@ -148,7 +148,7 @@ def _parts(pattern: str, tokens: Iterator[str], depth: int = 0) -> Iterator[Patt
         elif token.isascii() and token.isalpha():
             yield _part(pattern, token[0], len(token))
         elif token in ("'", "]", "{", "}", "#"):
-            raise _unreadable(pattern, f"{token} has no meaning there, or is without its other half")
+            raise _pattern_error(pattern, f"{token} has no meaning there, or is without its other half")
         else:
             literal = "'" if token == "''" else token[1:-1].replace("''", "'") if len(token) > 1 else token
             yield PatternPart(re.escape(literal), repr(literal), literal)
@@ -159,8 +159,8 @@ def _part(pattern: str, letter: str, count: int) -> PatternPart:
     match letter, count:
         case (("H" | "k" | "K" | "h" | "m" | "s"), (1 | 2)):
             name, _, _, example = _NUMBERS[letter]
-            digits, some = (r"(\d{2})", "two digits") if count == 2 else (r"(\d{1,18})", "some digits")
-            return PatternPart(digits, f"{name} of {some}", example, (letter,))
+            digits, how_many = (r"(\d{2})", "two digits") if count == 2 else (r"(\d{1,18})", "some digits")
+            return PatternPart(digits, f"{name} of {how_many}", example, (letter,))
         case "S", number if number <= 9:
             return PatternPart(rf"(\d{{{count}}})", f"a fraction of {count} digits", "5".ljust(count, "0"), ("S",))
         case "a", 1:
@@ -169,7 +169,7 @@ def _part(pattern: str, letter: str, count: int) -> PatternPart:
             return _offset_part(letter, count)
         case "V", 2:
             return PatternPart(_ZONE, "a zone like Europe/Berlin", "Europe/Berlin", ("V",))
-    raise _unreadable(pattern, f"{letter * count} is none of the letters of a time of day that are known here")
+    raise _pattern_error(pattern, f"{letter * count} is none of the letters of a time of day that are known here")
 
 
 def _offset_part(letter: str, count: int) -> PatternPart:
@@ -183,11 +183,11 @@ def _offset_part(letter: str, count: int) -> PatternPart:
     return PatternPart(f"({regex})", f"an offset like {example}", example, ("X",))
 
 
-def _unreadable(pattern: str, why: str) -> ConfigError:
-    return ConfigError(f"{pattern!r:.80} is not a pattern of a time of day", why=why, do=_DO)
+def _pattern_error(pattern: str, why: str) -> ConfigError:
+    return ConfigError(f"{pattern!r:.80} is not a pattern of a time of day", why=why, do=_LETTERS_ADVICE)
 
 
-def _missing(letters: Set[str]) -> str:
+def _what_is_missing(letters: Set[str]) -> str:
     """Describe why the letters of a pattern do not give a time of day; "" if they do."""
     if not letters & {"H", "k"}:
         if not letters & {"K", "h"}:
@@ -199,13 +199,13 @@ def _missing(letters: Set[str]) -> str:
     return "it has a fraction without seconds" if "S" in letters and "s" not in letters else ""
 
 
-def _hours(numbers: Mapping[str, int], half: str | None) -> set[int]:
+def _hours(numbers: Mapping[str, int], am_or_pm: str | None) -> set[int]:
     """Returns the different hours of the day that the letters give; more than one if these contradict each other."""
     hours = {numbers[letter] % _DAY_HOURS for letter in ("H", "k") if letter in numbers}
-    if half is not None:
-        noon = 12 if half in ("PM", "pm") else 0
-        hours |= {hour % 12 + noon for hour in hours}
-        hours |= {numbers[letter] % 12 + noon for letter in ("K", "h") if letter in numbers}
+    if am_or_pm is not None:
+        from_noon = 12 if am_or_pm in ("PM", "pm") else 0
+        hours |= {hour % 12 + from_noon for hour in hours}
+        hours |= {numbers[letter] % 12 + from_noon for letter in ("K", "h") if letter in numbers}
     return hours
 
 
@@ -217,8 +217,8 @@ def _zone(offset: str | None) -> str | None:
 
 
 def _expected(what: str, text: str, end: int) -> str:
-    place = f" after {text[:end]!r:.60}" if end else ""
-    return f"expected {what}{place}, found {text[end:]!r:.40}" if end < len(text) else f"expected {what}{place}"
+    after = f" after {text[:end]!r:.60}" if end else ""
+    return f"expected {what}{after}, found {text[end:]!r:.40}" if end < len(text) else f"expected {what}{after}"
 
 
 # The next moment of a time of day.
@@ -263,22 +263,22 @@ class DayTime:
         """Returns the next moment of this time of day, strictly after ``after``; both in microseconds since the epoch,
         of the years 1 to 9999."""
         day = after // _DAY
-        offset = _steady(self.zone, day)
+        offset = _constant_offset(self.zone, day)
         if offset is not None:
             return after - (after + offset - self.micros) % _DAY + _DAY
-        return next(moment for moment in _around(self, day) if moment > after)
+        return next(moment for moment in _moments_around(self, day) if moment > after)
 
 
-def next_of(time: DayTime, afters: NDArray[np.int64]) -> NDArray[np.int64]:
+def next_moments(time: DayTime, afters: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the next moment of a time of day, strictly after each of many moments; all in microseconds since the
     epoch."""
-    days, places = np.unique(afters // _DAY, return_inverse=True)
-    offsets = [_steady(time.zone, day) for day in days.tolist()]
-    shifts = np.array([offset or 0 for offset in offsets], dtype=np.int64)[places]
-    result: NDArray[np.int64] = afters - (afters + shifts - time.micros) % _DAY + _DAY
-    for place, (day, offset) in enumerate(zip(days.tolist(), offsets, strict=True)):
+    days, day_numbers = np.unique(afters // _DAY, return_inverse=True)
+    offsets = [_constant_offset(time.zone, day) for day in days.tolist()]
+    offset_by_row = np.array([offset or 0 for offset in offsets], dtype=np.int64)[day_numbers]
+    result: NDArray[np.int64] = afters - (afters + offset_by_row - time.micros) % _DAY + _DAY
+    for day_number, (day, offset) in enumerate(zip(days.tolist(), offsets, strict=True)):
         if offset is None:
-            moments, on_day = np.array(_around(time, day)), places == place
+            moments, on_day = np.array(_moments_around(time, day)), day_numbers == day_number
             result[on_day] = moments[np.searchsorted(moments, afters[on_day], side="right")]
     return result
 
@@ -331,23 +331,23 @@ def _read(pattern: DayTimePattern, text: str) -> DayTime:
 
 
 @lru_cache(maxsize=1 << 12)
-def _steady(zone: str, day: int) -> int | None:
+def _constant_offset(zone: str, day: int) -> int | None:
     """Returns the offset of a zone on a day (UTC) in microseconds; None if its clocks change on that day or within a
     day before or after it."""
     clocks = zone_of(zone)
     # A datetime ends with these years; the clocks no longer change there.
     day = min(max(day, EARLIEST // _DAY + 3), LATEST // _DAY - 4)
     hours = range((day - 1) * _DAY, (day + 3) * _DAY + 1, _HOUR)
-    offset, *others = {_offset(clocks, hour) for hour in hours}
-    return None if others else offset
+    offset, *other_offsets = {_offset(clocks, hour) for hour in hours}
+    return None if other_offsets else offset
 
 
 @lru_cache(maxsize=1 << 12)
-def _around(time: DayTime, day: int) -> tuple[int, ...]:
+def _moments_around(time: DayTime, day: int) -> tuple[int, ...]:
     """Returns the moments of a time of day around a day (UTC); for each moment of that day they include the next
     one."""
     zone = zone_of(time.zone)
-    return tuple(sorted({moment_of(zone, local * _DAY + time.micros) for local in range(day - 1, day + 3)}))
+    return tuple(sorted({moment_of(zone, local_day * _DAY + time.micros) for local_day in range(day - 1, day + 3)}))
 
 
 def _offset(clocks: tzinfo, moment: int) -> int:

@@ -13,7 +13,7 @@ from windowing.errors import ConfigError
 from windowing.reprs import repr_of
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_TEXT = re.compile(r"\s*(-?)\s*(\d+)(?:\.(\d+))?\s*(us|ms|s|m|h|d)\s*")
+_DURATION_TEXT = re.compile(r"\s*(-?)\s*(\d+)(?:\.(\d+))?\s*(us|ms|s|m|h|d)\s*")
 # Event times span the years 1 to 9999; no duration needs to be longer, and sums of times and durations stay in int64.
 _LONGEST = 10_000 * 366 * _UNITS["d"]
 
@@ -125,7 +125,7 @@ def days(number: float) -> Duration:
 @checked_value
 def parse_duration(text: str) -> Duration:
     """Returns the duration that a text names: ``"150us"``, ``"20ms"``, ``"5s"``, ``"1.5m"``, ``"1h"``, ``"1d"``."""
-    match = _TEXT.fullmatch(text)
+    match = _DURATION_TEXT.fullmatch(text)
     if match is None:
         raise ConfigError(
             f"{text!r} is not a duration",
@@ -139,10 +139,10 @@ def parse_duration(text: str) -> Duration:
             why="a duration cannot be negative",
             do=f"write '{text.replace('-', '').strip()}', without a sign",
         )
-    part, below_micros = divmod(int(fraction or 0) * _UNITS[unit], 10 ** len(fraction or ""))
+    micros_of_fraction, below_micros = divmod(int(fraction or 0) * _UNITS[unit], 10 ** len(fraction or ""))
     if below_micros:
-        raise _not_whole(text)
-    return Duration(int(number) * _UNITS[unit] + part)
+        raise _not_whole_error(text)
+    return Duration(int(number) * _UNITS[unit] + micros_of_fraction)
 
 
 def as_duration(value: Duration | timedelta | str) -> Duration:
@@ -210,11 +210,11 @@ def _in_unit(number: float, unit: str) -> Duration:
     # In decimal: 16.1 s are exactly 16,100,000 us, but not in binary.
     exact = Decimal(str(number + 0)) * _UNITS[unit]
     if not exact.is_finite() or exact != int(exact):
-        raise _not_whole(f"{number}{unit}")
+        raise _not_whole_error(f"{number}{unit}")
     return Duration(int(exact))
 
 
-def _not_whole(given: str) -> ConfigError:
+def _not_whole_error(given: str) -> ConfigError:
     return ConfigError(
         f"{given} is not a whole number of microseconds", why="time is kept in whole microseconds", do="round it"
     )

@@ -36,7 +36,7 @@ class ConfigError(WindboltError, ValueError):
     """An invalid setting, such as a negative length or an unknown unit; raised by the call that sets it."""
 
 
-def together(call: str, problems: Sequence[ConfigError]) -> ConfigError:
+def combine_errors(call: str, problems: Sequence[ConfigError]) -> ConfigError:
     """Combine all mistakes of one call into one error; a single mistake is returned unchanged."""
     if len(problems) == 1:
         return problems[0]
@@ -94,9 +94,9 @@ class StorageError(WindboltError):
         self.doing = doing
         """The work that failed, such as ``committing batch 7``; "" if it is unknown."""
 
-    def about(self, whose: str) -> StorageError:
-        """Returns this error with a text that begins with ``whose``, the owner of the file."""
-        return StorageError(f"{whose}: {self.what}", why=self.why, do=self.do, transient=self.transient)
+    def about(self, owner: str) -> StorageError:
+        """Returns this error with a text that begins with ``owner``, the owner of the file."""
+        return StorageError(f"{owner}: {self.what}", why=self.why, do=self.do, transient=self.transient)
 
     def during(self, doing: str, after: str) -> StorageError:
         """Returns this error with the work that failed (``doing``), and the state after the failure (``after``)."""

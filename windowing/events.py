@@ -119,10 +119,10 @@ class Tuple:
 _FLOATS = (pa.float32(), pa.float64())
 
 
-def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
+def to_tuples(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> list[Tuple]:
     """Returns the rows of a table as Tuple objects."""
     names = table.column_names
-    columns = [objects_of(column) for column in table.columns]
+    columns = [to_objects(column) for column in table.columns]
     rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
     return [
         Tuple(dict(zip(names, row, strict=True)), time, stream)
@@ -130,7 +130,7 @@ def tuples_of(table: pa.Table, times: Sequence[int], streams: Sequence[str]) -> 
     ]
 
 
-def objects_of(column: pa.ChunkedArray) -> list[Any]:
+def to_objects(column: pa.ChunkedArray) -> list[Any]:
     """Returns a column as Python objects; faster than Arrow's ``to_pylist`` for the most frequent types."""
     if column.null_count == len(column):
         return [None] * len(column)

@@ -19,7 +19,7 @@ LONGEST_TEXT = 2_000
 """Greatest number of characters that are shown of a text such as the message of an exception."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, line ends, marks that change the direction of text, and surrogates (halves of characters)."""
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -27,7 +27,7 @@ def printable(text: str, *, keep: str = "") -> str:
 
     Such characters can come from any input; in a terminal they can move the cursor, and do far more.
     """
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def shorten(text: str, most: int = LONGEST_TEXT) -> str:
@@ -47,7 +47,7 @@ def error_text(error: BaseException) -> str:
 
 def _escape(character: str) -> str:
     code = ord(character)
-    return _NAMED.get(character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return _ESCAPES.get(character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
 def repr_of(value: object) -> str:
@@ -63,9 +63,9 @@ def repr_of(value: object) -> str:
 
 LONGEST_REPR = 180
 """Greatest number of characters of a repr."""
-_FEW = 10
+_MOST_ELEMENTS = 10
 """Greatest number of elements of a list in a repr."""
-_PART = 60
+_LONGEST_ARGUMENT = 60
 """Greatest number of characters of one argument in a repr."""
 
 
@@ -74,13 +74,13 @@ def one_line(text: str, most: int = LONGEST_REPR) -> str:
     text = printable(text)
     if len(text) <= most:
         return text
-    kept = (most - 3) // 4
-    return f"{text[: most - 3 - kept]}...{text[-kept:]}"
+    at_end = (most - 3) // 4
+    return f"{text[: most - 3 - at_end]}...{text[-at_end:]}"
 
 
 def nested_repr(value: object) -> str:
     """Returns the repr of a value as part of a longer repr: functions are their names, long values are shortened."""
-    return one_line(_repr_by_type(value), _PART)
+    return one_line(_repr_by_type(value), _LONGEST_ARGUMENT)
 
 
 def _repr_by_type(value: object) -> str:  # noqa: PLR0911 - one for each kind
@@ -89,25 +89,27 @@ def _repr_by_type(value: object) -> str:  # noqa: PLR0911 - one for each kind
             return f"{type(value).__name__}.{value.name}"
         case functools.partial():
             return f"partial({nested_repr(value.func)}, ...)"
-        case str() | bytes() if len(value) > _PART:
-            return repr(value[:_PART])[:-1] + "..." + repr(value)[-1]
+        case str() | bytes() if len(value) > _LONGEST_ARGUMENT:
+            return repr(value[:_LONGEST_ARGUMENT])[:-1] + "..." + repr(value)[-1]
         case Mapping():
-            few = [f"{nested_repr(name)}: {nested_repr(each)}" for name, each in islice(value.items(), _FEW)]
-            return "{" + ", ".join(few) + ", ..." * (len(value) > _FEW) + "}"
+            entries = [
+                f"{nested_repr(name)}: {nested_repr(each)}" for name, each in islice(value.items(), _MOST_ELEMENTS)
+            ]
+            return "{" + ", ".join(entries) + ", ..." * (len(value) > _MOST_ELEMENTS) + "}"
         case tuple() if type(value) is tuple:
-            elements = ", ".join(map(nested_repr, value[:_FEW]))
-            return f"({elements}{',' * (len(value) == 1)}{', ...' * (len(value) > _FEW)})"
+            elements = ", ".join(map(nested_repr, value[:_MOST_ELEMENTS]))
+            return f"({elements}{',' * (len(value) == 1)}{', ...' * (len(value) > _MOST_ELEMENTS)})"
         case list():
-            return f"[{', '.join(map(nested_repr, value[:_FEW]))}{', ...' * (len(value) > _FEW)}]"
-    plain = type(value).__repr__ in (object.__repr__, *_OF_FUNCTIONS)
-    if isinstance(value, type) or (callable(value) and plain):
+            return f"[{', '.join(map(nested_repr, value[:_MOST_ELEMENTS]))}{', ...' * (len(value) > _MOST_ELEMENTS)}]"
+    has_plain_repr = type(value).__repr__ in (object.__repr__, *_FUNCTION_REPRS)
+    if isinstance(value, type) or (callable(value) and has_plain_repr):
         return str(getattr(value, "__qualname__", type(value).__qualname__)).replace("<locals>.", "")
-    return f"<{type(value).__name__}>" if plain else _ADDRESS.sub("", repr_of(value))
+    return f"<{type(value).__name__}>" if has_plain_repr else _ADDRESS.sub("", repr_of(value))
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
-_OF_FUNCTIONS = tuple(kind.__repr__ for kind in (types.FunctionType, types.MethodType, types.BuiltinFunctionType))
+_FUNCTION_REPRS = tuple(kind.__repr__ for kind in (types.FunctionType, types.MethodType, types.BuiltinFunctionType))
 """The ``__repr__`` of functions and methods; they contain addresses."""
 
 
@@ -124,9 +126,9 @@ def simple_attributes(instance: object) -> dict[str, object]:
 
 def _is_simple(value: object) -> bool:
     if isinstance(value, tuple | list):
-        return 0 < len(value) <= _FEW and all(map(_is_simple, value))
-    plain = isinstance(value, str | int | float | Enum | timedelta | datetime)
-    return plain or type(value).__module__ == "windowing.durations"  # which imports this module
+        return 0 < len(value) <= _MOST_ELEMENTS and all(map(_is_simple, value))
+    is_scalar = isinstance(value, str | int | float | Enum | timedelta | datetime)
+    return is_scalar or type(value).__module__ == "windowing.durations"  # which imports this module
 
 
 def fields_repr(instance: Any) -> str:

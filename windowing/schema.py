@@ -84,14 +84,14 @@ def _repeated_names(fields: list[pa.Field]) -> str:
     return ", ".join(map(repr, sorted({name for name in names if names.count(name) > 1})))
 
 
-def written_schema(text: str) -> pa.Schema:
+def read_written_schema(text: str) -> pa.Schema:
     """Returns the schema that ``format_schema`` wrote as this text, also with types that only Arrow has, such as
     ``uint8``. A type that cannot be read back, such as a dictionary type, becomes the null type."""
-    return pa.schema(_Parser(text, written=True).fields(closing="")) if text else pa.schema([])
+    return pa.schema(_Parser(text, allows_arrow_types=True).fields(closing="")) if text else pa.schema([])
 
 
 def is_read_back(kind: pa.DataType) -> bool:
-    """True if ``written_schema`` has read a type as it was written, and has not replaced it by the null type."""
+    """True unless a type is, or contains, the null type, by which ``read_written_schema`` replaces unreadable types."""
     if pa.types.is_nested(kind):
         return all(is_read_back(kind.field(number).type) for number in range(kind.num_fields))
     return not pa.types.is_null(kind)
@@ -122,8 +122,8 @@ def format_schema(schema: pa.Schema) -> str:
 def _quoted(name: str) -> str:
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return name
-    inside = name.replace("`", "``")
-    return f"`{inside}`"
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
 
 
 def _unquoted(name: str) -> str:
@@ -148,12 +148,12 @@ def _type_name(kind: pa.DataType) -> str:
 class _Parser:
     """A recursive descent parser of texts like ``name type, name type``."""
 
-    def __init__(self, text: str, *, written: bool = False) -> None:
-        """``written``: True for a text of ``format_schema``, which may have types and names that users cannot
-        declare."""
-        self.text, self.written = text, written
+    def __init__(self, text: str, *, allows_arrow_types: bool = False) -> None:
+        """``allows_arrow_types``: True for a text of ``format_schema``, which may have types and names that users
+        cannot declare."""
+        self.text, self.allows_arrow_types = text, allows_arrow_types
         self.tokens = list(self._tokens(text))
-        self.at = 0
+        self.position = 0
 
     @staticmethod
     def _tokens(text: str) -> Iterator[tuple[str, int]]:
@@ -170,43 +170,48 @@ class _Parser:
 
     def _field(self) -> pa.Field:
         name = self._next()
-        if not re.match(r"[A-Za-z_]|`.+`", name, re.S) and not (self.written and name == "``"):
-            self._fail(f"expected a column name, found {name!r}" if name else "expected a column name", _odd_name(name))
+        if not re.match(r"[A-Za-z_]|`.+`", name, re.S) and not (self.allows_arrow_types and name == "``"):
+            self._fail(
+                f"expected a column name, found {name!r}" if name else "expected a column name",
+                _advice_for_letter(name),
+            )
         if self._peek() == ":":
             self._next()
         return pa.field(_unquoted(name), self._type())
 
     def _type(self) -> pa.DataType:
-        at = self.at
+        start = self.position
         try:
-            return self._declared()
+            return self._declared_type()
         except ConfigError:
-            if not self.written:
+            if not self.allows_arrow_types:
                 raise
-        self.at = at
-        return _named_by_arrow(self._pass_over())
+        self.position = start
+        return _type_written_by_arrow(self._skip_type())
 
-    def _pass_over(self) -> str:
+    def _skip_type(self) -> str:
         """Returns the text of a type, up to the comma or bracket that follows it."""
-        start, depth = self.at, 0
+        start, depth = self.position, 0
         while (token := self._peek()) and (depth or token not in (",", ">")):
             depth += (token in ("<", "(", "[")) - (token in (">", ")", "]"))
-            self.at += 1
-        places = [place for _, place in self.tokens[start : self.at + 1]]
-        return self.text[places[0] : places[-1] if self.at < len(self.tokens) else None].strip() if places else ""
+            self.position += 1
+        offsets = [offset for _, offset in self.tokens[start : self.position + 1]]
+        return (
+            self.text[offsets[0] : offsets[-1] if self.position < len(self.tokens) else None].strip() if offsets else ""
+        )
 
-    def _declared(self) -> pa.DataType:
+    def _declared_type(self) -> pa.DataType:
         name = self._next().lower()
         if name in _SIMPLE:
             return _SIMPLE[name]
         if name == "decimal":
-            return self._decimal()
+            return self._decimal_type()
         if name in ("array", "map", "struct"):
             self._expect("<")
-            return self._nested(name)
-        self._fail(f"{name!r} is not a type" if name else "expected a type", _odd_name(name))
+            return self._nested_type(name)
+        self._fail(f"{name!r} is not a type" if name else "expected a type", _advice_for_letter(name))
 
-    def _decimal(self) -> pa.DataType:
+    def _decimal_type(self) -> pa.DataType:
         if self._peek() != "(":
             return pa.decimal128(10, 0)
         self._next()
@@ -223,68 +228,68 @@ class _Parser:
             self._fail(f"expected a number from {least} to {most}, found {digits!r}")
         return int(digits)
 
-    def _nested(self, name: str) -> pa.DataType:
+    def _nested_type(self, name: str) -> pa.DataType:
         if name == "struct":
             fields = self.fields(closing=">")
             repeated = _repeated_names(fields)
             if repeated:
                 self._fail(f"a struct names {repeated} more than once", "give each field a name of its own")
             return pa.struct(fields)
-        first = self._type()
+        key_or_element = self._type()
         if name == "array":
             self._expect(">")
-            return pa.list_(first)
+            return pa.list_(key_or_element)
         self._expect(",")
-        second = self._type()
+        value = self._type()
         self._expect(">")
-        return pa.map_(first, second)
+        return pa.map_(key_or_element, value)
 
     def _peek(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+        return self.tokens[self.position][0] if self.position < len(self.tokens) else ""
 
     def _next(self) -> str:
         token = self._peek()
-        self.at += 1
+        self.position += 1
         return token
 
-    def _expect(self, wanted: str) -> None:
-        found = self._next()
-        if found != wanted:
-            self._fail(f"expected {wanted or 'the end'!r}, found {found!r}")
+    def _expect(self, token: str) -> None:
+        next_token = self._next()
+        if next_token != token:
+            self._fail(f"expected {token or 'the end'!r}, found {next_token!r}")
 
     def _fail(self, problem: str, do: str = "") -> NoReturn:
-        at = self.tokens[self.at - 1][1] if 0 < self.at <= len(self.tokens) else len(self.text)
+        offset = self.tokens[self.position - 1][1] if 0 < self.position <= len(self.tokens) else len(self.text)
         raise ConfigError(
-            f"schema {self.text!r} cannot be read at character {at + 1}: {problem}",
+            f"schema {self.text!r} cannot be read at character {offset + 1}: {problem}",
             why="a schema is a list like 'user string, amount double, ts timestamp'",
             do=do or f"use one of {', '.join(sorted(_SIMPLE))}, decimal(p, s), array<t>, map<k, v>, struct<name: t>",
         )
 
 
-def _named_by_arrow(text: str) -> pa.DataType:
+def _type_written_by_arrow(text: str) -> pa.DataType:
     """Returns the type that Arrow writes as this text; the null type if it cannot be read back."""
     if text in _EXTENSIONS:
         return _EXTENSIONS[text]
-    if (found := _OF_SIZE.fullmatch(text)) is not None:
-        return pa.binary(int(found[1]))
-    if (found := _ODD_DECIMAL.fullmatch(text)) is not None:
-        make = pa.decimal128 if int(found[1]) <= _DIGITS else pa.decimal256
-        return make(int(found[1]), int(found[2]))
+    if (match := _FIXED_SIZE_BINARY.fullmatch(text)) is not None:
+        return pa.binary(int(match[1]))
+    if (match := _ANY_DECIMAL.fullmatch(text)) is not None:
+        make = pa.decimal128 if int(match[1]) <= _DIGITS else pa.decimal256
+        return make(int(match[1]), int(match[2]))
     try:
         return pa.type_for_alias(text)
     except ValueError:
         return pa.null()
 
 
-_OF_SIZE = re.compile(r"fixed_size_binary\[(\d+)\]")
-_ODD_DECIMAL = re.compile(r"decimal\((\d+), (-?\d+)\)")
+_FIXED_SIZE_BINARY = re.compile(r"fixed_size_binary\[(\d+)\]")
+_ANY_DECIMAL = re.compile(r"decimal\((\d+), (-?\d+)\)")
 """Matches all decimal types, also those that users cannot declare: with more digits, or a scale below 0."""
 _EXTENSIONS = {str(kind): kind for kind in (pa.json_(), pa.uuid())}
 
 
-def _odd_name(found: str) -> str:
+def _advice_for_letter(token: str) -> str:
     """Returns advice for a letter that is only allowed within backticks; "" for other texts."""
-    return "put the name in backticks, as in '`größe` double'" if found.isalpha() and not found.isascii() else ""
+    return "put the name in backticks, as in '`größe` double'" if token.isalpha() and not token.isascii() else ""
 
 
 # The values that a bolt may return, and their conversion to tables of the declared columns.
@@ -315,16 +320,16 @@ LooseRows = list[tuple[Any, ...]]
 def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table | LooseRows]]:
     """Split the return value of a bolt by stream. Yields the name of a stream, and a table or a list of rows.
 
-    All but the types of values is checked. Successive rows of a stream are yielded together; ``from_rows`` converts
-    them to a table.
+    Everything is checked, except the types of values in rows. Successive rows of a stream are yielded together;
+    ``from_rows`` checks their types, and converts them to a table.
     """
     if rows is None:
         return
     if isinstance(rows, (tuple, dict)) and DEFAULT_STREAM in outputs:  # the common case of one row
-        yield DEFAULT_STREAM, [_row(rows, outputs[DEFAULT_STREAM])]
+        yield DEFAULT_STREAM, [_row_values(rows, outputs[DEFAULT_STREAM])]
         return
-    gathered: LooseRows = []
-    last = ""
+    collected: LooseRows = []
+    collected_for = ""
     for stream, part in _flatten(rows, DEFAULT_STREAM):
         if not isinstance(stream, str) or stream not in outputs:
             raise SchemaError(
@@ -332,16 +337,16 @@ def emissions(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[t
                 why=f"the bolt declares {', '.join(map(repr, outputs)) or 'no outputs'}",
                 do="declare it in `outputs`, or emit to one that is declared",
             )
-        if gathered and (stream != last or not isinstance(part, (dict, tuple))):
-            yield last, gathered
-            gathered = []
+        if collected and (stream != collected_for or not isinstance(part, (dict, tuple))):
+            yield collected_for, collected
+            collected = []
         if isinstance(part, (dict, tuple)):
-            gathered.append(_row(part, outputs[stream]))
-            last = stream
+            collected.append(_row_values(part, outputs[stream]))
+            collected_for = stream
         else:
             yield stream, copy_table(conform(_as_table(part, outputs[stream]), outputs[stream]))
-    if gathered:
-        yield last, gathered
+    if collected:
+        yield collected_for, collected
 
 
 def tables(rows: EmittedRows, outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, pa.Table]]:
@@ -375,21 +380,21 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _check_names(names: list[str], schema: pa.Schema) -> None:
     """Raise SchemaError unless a table has exactly the declared columns, in any order."""
-    wanted = schema.names
-    if len(names) == len(wanted) and set(names) == set(wanted):
+    declared = schema.names
+    if len(names) == len(declared) and set(names) == set(declared):
         return
-    missing = [name for name in wanted if name not in names]
-    unknown = [name for name in names if name not in wanted]
-    if missing and len(names) == len(wanted):
+    missing = [name for name in declared if name not in names]
+    unknown = [name for name in names if name not in declared]
+    if missing and len(names) == len(declared):
         not_used = iter(missing)
-        renamed = [name if name in wanted else next(not_used, name) for name in names]
+        renamed = [name if name in declared else next(not_used, name) for name in names]
         do = f"name them, perhaps table.rename_columns({renamed}), or return tuples, which go by place"
         raise _mismatch(
             names, schema, f"the columns of a table go by name, and there is no {_quoted_names(missing)}", do
         )
     if missing:
         raise _mismatch(names, schema, f"the columns of a table go by name, and there is no {_quoted_names(missing)}")
-    do = f"return the declared columns alone, table.select({wanted}), or declare the others in `outputs`"
+    do = f"return the declared columns alone, table.select({declared}), or declare the others in `outputs`"
     raise _mismatch(names, schema, f"there are more columns: {_quoted_names(unknown) or 'a name stands twice'}", do)
 
 
@@ -427,7 +432,7 @@ def _as_table(part: Any, schema: pa.Schema) -> pa.Table:
     return table.rename_columns(schema.names) if unnamed else table
 
 
-def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any, ...]:
+def _row_values(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any, ...]:
     names = schema.names
     if isinstance(row, tuple):
         if len(row) != len(names):
@@ -437,12 +442,15 @@ def _row(row: dict[str, Any] | tuple[Any, ...], schema: pa.Schema) -> tuple[Any,
         missing = [name for name in names if name not in row]
         unknown = [name for name in row if name not in names]
         absent = [f"there is no {_quoted_names(missing)}"] if missing else []
-        more = [f"{_quoted_names(unknown)} {'is' if len(unknown) == 1 else 'are'} not declared"] if unknown else []
-        raise _mismatch(list(row), schema, "; ".join(absent + more))
+        undeclared = (
+            [f"{_quoted_names(unknown)} {'is' if len(unknown) == 1 else 'are'} not declared"] if unknown else []
+        )
+        raise _mismatch(list(row), schema, "; ".join(absent + undeclared))
     else:
         values = tuple(row[name] for name in names)
-    own: tuple[Any, ...] = own_value(values)  # many rows are converted at once, and the bolt may change it until then
-    return own
+    # Many rows are converted at once; until then the bolt may change its lists and dicts.
+    copied: tuple[Any, ...] = own_value(values)
+    return copied
 
 
 def from_rows(rows: LooseRows, schema: pa.Schema) -> pa.Table:

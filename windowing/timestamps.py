@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # Time zones by name or by offset.
 
 
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
+_OFFSET_TEXT = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d)(?::?(\d\d))?)?", re.ASCII)
 # As in Java's ZoneOffset.
-_WIDEST = timedelta(hours=18)
+_GREATEST_OFFSET = timedelta(hours=18)
 _QUARTER = 900
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
@@ -38,8 +38,8 @@ def moment_of(zone: tzinfo, local: int) -> int:
     and the local time, on clocks that never change.
     """
     # A datetime ends with these years; the clocks no longer change there.
-    near = min(max(local, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
-    offset = to_datetime(near).replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
+    within_years = min(max(local, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
+    offset = to_datetime(within_years).replace(tzinfo=zone, fold=0).utcoffset() or timedelta()
     return local - offset // timedelta(microseconds=1)
 
 
@@ -51,11 +51,11 @@ def zone_of(name: str) -> tzinfo:
     """
     if name == "Z":
         return UTC
-    if offset := _OFFSET.fullmatch(name):
-        sign, *parts = offset.groups()
-        hours, minutes, seconds = (int(part or 0) for part in parts)
+    if offset := _OFFSET_TEXT.fullmatch(name):
+        sign, *numbers = offset.groups()
+        hours, minutes, seconds = (int(part or 0) for part in numbers)
         length = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        if minutes > 59 or seconds > 59 or length > _WIDEST:
+        if minutes > 59 or seconds > 59 or length > _GREATEST_OFFSET:
             raise ConfigError(
                 f"there is no offset {name!r}",
                 why="minutes and seconds are at most 59, and offsets at most 18 hours",
@@ -76,17 +76,17 @@ def zone_of(name: str) -> tzinfo:
 def offsets_of_wall_times(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
     """Returns the offsets from UTC of local times of a zone, all in seconds, by the rules of ``moment_of``."""
     # Arrow's time zones end in 2037. If both ends of a quarter of an hour have one offset, all of it has.
-    known = zone_of(zone)
-    quarters, places = np.unique(seconds // _QUARTER, return_inverse=True)
-    first = np.array([_offset(at * _QUARTER, known) for at in quarters.tolist()], np.int64)
-    last = np.array([_offset((at + 1) * _QUARTER - 1, known) for at in quarters.tolist()], np.int64)
-    offsets: npt.NDArray[np.int64] = first[places]
-    for at in np.flatnonzero((first != last)[places]).tolist():
-        offsets[at] = _offset(int(seconds[at]), known)
+    zone_info = zone_of(zone)
+    quarters, quarter_numbers = np.unique(seconds // _QUARTER, return_inverse=True)
+    at_start = np.array([_offset_in_seconds(at * _QUARTER, zone_info) for at in quarters.tolist()], np.int64)
+    at_end = np.array([_offset_in_seconds((at + 1) * _QUARTER - 1, zone_info) for at in quarters.tolist()], np.int64)
+    offsets: npt.NDArray[np.int64] = at_start[quarter_numbers]
+    for at in np.flatnonzero((at_start != at_end)[quarter_numbers]).tolist():
+        offsets[at] = _offset_in_seconds(int(seconds[at]), zone_info)
     return offsets
 
 
-def _offset(seconds: int, zone: tzinfo) -> int:
+def _offset_in_seconds(seconds: int, zone: tzinfo) -> int:
     local = seconds * _SECOND
     return (local - moment_of(zone, local)) // _SECOND
 
@@ -150,38 +150,38 @@ def from_column(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], 
     Whole numbers are milliseconds since the epoch (ST-9). Timestamps can have any unit and zone; those without a zone
     are in UTC. Rows with a null or a time outside the years 1 to 9999 have no event time, and 0 in the result.
     """
-    values, valid = integers(column)
+    values, valid = to_integers(column)
     kind = column.type
-    scale, shrink = _scale(kind)
-    low, high = EARLIEST * shrink // scale, LATEST * shrink // scale
-    inside = (values >= low) & (values <= high)
-    good = inside if valid is None else inside & valid
-    if good.all():
-        return _scaled(values, scale, shrink), None
+    factor, divisor = _factor_and_divisor(kind)
+    low, high = EARLIEST * divisor // factor, LATEST * divisor // factor
+    in_range = (values >= low) & (values <= high)
+    has_time = in_range if valid is None else in_range & valid
+    if has_time.all():
+        return _scale_values(values, factor, divisor), None
     reasons = np.full(len(values), "", dtype=object)
-    reasons[~inside] = "timestamp outside the years 1 to 9999"
+    reasons[~in_range] = "timestamp outside the years 1 to 9999"
     if valid is not None:
         reasons[~valid] = "timestamp is null"
-    return _scaled(np.where(good, values, 0), scale, shrink), reasons
+    return _scale_values(np.where(has_time, values, 0), factor, divisor), reasons
 
 
-def finer(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
+def finer_than_micros(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
     """Returns a mask of the times in a column that ``from_column`` rounds down to microseconds; None if there are
     none."""
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
         return None
-    cut: NDArray[np.bool_] = integers(column)[0] % 1000 != 0
+    cut: NDArray[np.bool_] = to_integers(column)[0] % 1000 != 0
     return cut if cut.any() else None
 
 
 def to_column(timestamps: NDArray[np.int64]) -> pa.Array:
-    """Convert event times to an Arrow column of ``timestamp('us', 'UTC')``; FOREVER becomes null."""
-    endless = timestamps == FOREVER
-    times = pa.array(timestamps, mask=endless if endless.any() else None)
+    """Convert event times to a column of Arrow's type ``timestamp('us', 'UTC')``; FOREVER becomes null."""
+    has_no_end = timestamps == FOREVER
+    times = pa.array(timestamps, mask=has_no_end if has_no_end.any() else None)
     return times.view(pa.timestamp("us", tz="UTC"))
 
 
-def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+def to_integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Returns a column of times or whole numbers as integers in the unit of the column, 0 for null; and a mask of the
     values that are not null (None: all of them)."""
     kind = column.type
@@ -199,7 +199,7 @@ def integers(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDA
     return values.astype(np.int64, copy=False), valid
 
 
-def _scale(kind: pa.DataType) -> tuple[int, int]:
+def _factor_and_divisor(kind: pa.DataType) -> tuple[int, int]:
     """Returns two numbers that convert the unit of a column to microseconds: a factor and a divisor."""
     if pa.types.is_date32(kind):
         return 86_400_000_000, 1
@@ -208,19 +208,19 @@ def _scale(kind: pa.DataType) -> tuple[int, int]:
     return 1_000, 1
 
 
-def _scaled(values: NDArray[np.int64], scale: int, shrink: int) -> NDArray[np.int64]:
-    if shrink != 1:
-        return values // shrink
-    return values * scale if scale != 1 else values
+def _scale_values(values: NDArray[np.int64], factor: int, divisor: int) -> NDArray[np.int64]:
+    if divisor != 1:
+        return values // divisor
+    return values * factor if factor != 1 else values
 
 
 # Times in scenarios, options and answers.
 
 
-_HOW = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T06:00:03Z'"
+_TIME_ADVICE = "write whole milliseconds since the epoch, or ISO 8601 like '2024-01-01T06:00:03Z'"
 _MORE_DIGITS = re.compile(r"[.,]\d{7,}")
-_MOST = FOREVER - 1
-_TODAY = 3 * 365 * 86_400_000_000
+_GREATEST_TIME = FOREVER - 1
+_FIRST_READABLE = 3 * 365 * 86_400_000_000
 """The beginning of 1973, in microseconds since the epoch: earlier times are probably those of tests, which count from
 0."""
 
@@ -237,12 +237,12 @@ def parse_time(value: object) -> int:
         case int():
             return _in_range(value * 1000, value)
         case float():
-            return _in_range(_from_fraction(value), value)
+            return _in_range(_micros_of_float(value), value)
         case datetime():
             return from_datetime(value)
         case str():
-            return _from_text(value)
-    raise ScenarioError(f"expected a time, found {value!r}", do=_HOW)
+            return _micros_of_text(value)
+    raise ScenarioError(f"expected a time, found {value!r}", do=_TIME_ADVICE)
 
 
 def parse_end(value: object) -> int:
@@ -250,8 +250,9 @@ def parse_end(value: object) -> int:
     return FOREVER if value == "+inf" else parse_time(value)
 
 
-def written(micros: int) -> int | float | str:
-    """Convert a time to its form in answers: milliseconds, whole if possible; ``"+inf"`` for FOREVER."""
+def time_in_answer(micros: int) -> int | float | str:
+    """Returns a time as the answers of scenarios give it: milliseconds, an int if they are whole; ``"+inf"`` for
+    FOREVER."""
     if micros == FOREVER:
         return "+inf"
     millis, within_millisecond = divmod(micros, 1000)
@@ -260,30 +261,30 @@ def written(micros: int) -> int | float | str:
 
 def readable_time(micros: int) -> int | float | str:
     """Convert a time to a form that users can read: ISO 8601 from 1973 on, else milliseconds as in answers."""
-    return show(micros) if _TODAY <= micros <= LATEST else written(micros)
+    return show(micros) if _FIRST_READABLE <= micros <= LATEST else time_in_answer(micros)
 
 
-def _from_fraction(value: float) -> int:
+def _micros_of_float(value: float) -> int:
     try:
         exact = Decimal(repr(value)) * 1000
         micros = int(exact)
     except (InvalidOperation, ValueError, OverflowError):
-        raise ScenarioError(f"expected a time, found {value!r}", do=_HOW) from None
+        raise ScenarioError(f"expected a time, found {value!r}", do=_TIME_ADVICE) from None
     if micros != exact:
         raise ScenarioError(f"the time {value!r} is finer than 1 microsecond", do="give three decimals")
     return micros
 
 
-def _from_text(value: str) -> int:
+def _micros_of_text(value: str) -> int:
     if _MORE_DIGITS.search(value):
         raise ScenarioError(f"the time {value!r} is finer than 1 microsecond", do="give at most six digits")
     try:
         return from_datetime(datetime.fromisoformat(value))
     except (ValueError, OverflowError):
-        raise ScenarioError(f"expected a time, found {value!r}", do=_HOW) from None
+        raise ScenarioError(f"expected a time, found {value!r}", do=_TIME_ADVICE) from None
 
 
 def _in_range(micros: int, value: object) -> int:
-    if not -_MOST <= micros <= _MOST:
-        raise ScenarioError(f"the time {value!r} does not fit into 64 bits of microseconds", do=_HOW)
+    if not -_GREATEST_TIME <= micros <= _GREATEST_TIME:
+        raise ScenarioError(f"the time {value!r} does not fit into 64 bits of microseconds", do=_TIME_ADVICE)
     return micros

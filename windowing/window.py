@@ -34,12 +34,12 @@ policy may leave out events in between."""
 class ColumnReads:
     """Record of the columns of its windows that a bolt has read (decision 98)."""
 
-    __slots__ = ("names", "whole")
+    __slots__ = ("names", "reads_all")
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self.whole = False
-        """True if the bolt has read whole rows, and so perhaps any of their columns."""
+        self.reads_all = False
+        """True if the bolt has read whole rows, and so may have used any column."""
 
 
 class EventSource(Protocol):
@@ -99,8 +99,8 @@ class TupleWindow:
         fired_by: FiredBy | None = None,
         pane: Pane | None = None,
     ) -> None:
-        """``members``, ``new``, ``expired``: positions of events in ``source``. ``expired_from``: the source of
-        ``expired``, if it is another. ``expired`` None: there is no previous window."""
+        """``members``, ``new``, ``expired``: positions of events in ``source``. ``expired`` None: there is no previous
+        window. ``expired_from``: the source of ``expired``, if it is not ``source``."""
         self._source = source
         self._members, self._new, self._expired = members, new, expired
         self._expired_from = source if expired_from is None else expired_from
@@ -169,13 +169,13 @@ class TupleWindow:
     def table(self) -> pa.Table:
         """All events of the window as an Arrow table."""
         if self.reads is not None:
-            self.reads.whole = True
+            self.reads.reads_all = True
         return self._events()
 
     @property
     def new(self) -> pa.Table:
-        """The events that were not in the previous window; without a previous window, the events that were in no
-        window."""
+        """The events that were not in the previous window. If there is no previous window: the events that have been
+        in no window yet."""
         self._record_all_read()
         return self._source.table(self._new)
 
@@ -321,7 +321,7 @@ class TupleWindow:
 
     def _record_all_read(self) -> None:
         if self.reads is not None:
-            self.reads.whole = True
+            self.reads.reads_all = True
 
     def _code(self, stream: str) -> int:
         names = list(self._source.stream_names)
@@ -359,7 +359,7 @@ def source_and_members(window: TupleWindow) -> tuple[EventSource, Members]:
     return window._source, window._members
 
 
-def held_bytes(window: TupleWindow) -> int:
+def table_bytes(window: TupleWindow) -> int:
     """Returns the size in memory of the table of a window, in bytes; 0 if the table has not been made."""
     return 0 if window._table is None else int(window._table.nbytes)
 
@@ -371,30 +371,30 @@ def select_columns(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     if not all(isinstance(name, str) for name in names):
         raise TypeError("columns are named by texts")  # Arrow takes numbers for positions
     if not names or len(set(names)) < len(names):
-        twice = next((name for name in names if names.count(name) > 1), None)
+        repeated = next((name for name in names if names.count(name) > 1), None)
         raise ConfigError(
-            "select() without a column" if twice is None else f"select() with the column {twice!r} twice",
+            "select() without a column" if repeated is None else f"select() with the column {repeated!r} twice",
             why="it gives a table of the columns that are named, each once",
             do='name them: window.select("user", "amount"); window.table has all',
         )
     try:
         return table.select(names)
     except KeyError:
-        raise _unknown(table, next(name for name in names if name not in table.column_names)) from None
+        raise _unknown_column(table, next(name for name in names if name not in table.column_names)) from None
 
 
-def _unknown(table: pa.Table, name: str) -> KeyError:
+def _unknown_column(table: pa.Table, name: str) -> KeyError:
     names = table.column_names
     return KeyError(f"no column {name!r}{did_you_mean_column(name, names)} (the window has {', '.join(names)})")
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if name not in table.column_names:
-        raise _unknown(table, name)
+        raise _unknown_column(table, name)
     return table.column(name)
 
 
-def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def in_one_piece(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Returns a column in one piece."""
     if isinstance(column, pa.Array):
         return column
@@ -402,7 +402,7 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    array: NDArray[Any] = whole(column).to_numpy(zero_copy_only=False)
+    array: NDArray[Any] = in_one_piece(column).to_numpy(zero_copy_only=False)
     return array
 
 
@@ -426,13 +426,13 @@ class WindowBatch:
         return map(self._recording, self._windows)
 
     @overload
-    def __getitem__(self, place: int) -> TupleWindow: ...
+    def __getitem__(self, index: int) -> TupleWindow: ...
     @overload
-    def __getitem__(self, place: slice) -> list[TupleWindow]: ...
-    def __getitem__(self, place: int | slice) -> TupleWindow | list[TupleWindow]:
-        if isinstance(place, slice):
-            return [self._recording(window) for window in self._windows[place]]
-        return self._recording(self._windows[place])
+    def __getitem__(self, index: slice) -> list[TupleWindow]: ...
+    def __getitem__(self, index: int | slice) -> TupleWindow | list[TupleWindow]:
+        if isinstance(index, slice):
+            return [self._recording(window) for window in self._windows[index]]
+        return self._recording(self._windows[index])
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
@@ -449,7 +449,7 @@ class WindowBatch:
     def table(self) -> pa.Table:
         """The events of all windows, window by window."""
         if self._reads is not None:
-            self._reads.whole = True
+            self._reads.reads_all = True
         return _concatenated([source.table(members) for source, members in self._runs])
 
     @checked_on_failure
@@ -483,9 +483,9 @@ class WindowBatch:
         for window in self._windows:
             source, members = source_and_members(window)
             if runs and isinstance(members, range) and isinstance(runs[-1][1], range):
-                before, reached = runs[-1]
-                if before is source and reached.stop == members.start:
-                    runs[-1] = (source, range(reached.start, members.stop))
+                last_source, last_members = runs[-1]
+                if last_source is source and last_members.stop == members.start:
+                    runs[-1] = (source, range(last_members.start, members.stop))
                     continue
             runs.append((source, members))
         return runs

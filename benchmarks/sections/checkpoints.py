@@ -85,9 +85,9 @@ def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Cont
     """Runs each task like a process that has read nothing yet."""
     found: list[Any] = []
     for item in items:
-        segment_files.forget()
+        segment_files.forget_pieces()
         found += InProcess.map(self, function, [item], context)
-    segment_files.forget()
+    segment_files.forget_pieces()
     return found
 
 

@@ -100,7 +100,7 @@ def played(job: Job, columns: str, bolt: Any, whole: pa.Table, keyed: str | None
     with measured(time.process_time) as taken:
         for number, table in enumerate(given):
             step.run(BatchPlan(number, TimeAdvance(number), [TableSource("events", table)]))
-    taken.note = {"windows": step.manifest.bolts["bolt"].done.fired}
+    taken.note = {"windows": step.manifest.bolts["bolt"].totals.fired}
     if kept.table is not None:
         keep(kept.table, job)
     return taken

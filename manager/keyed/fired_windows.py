@@ -70,7 +70,7 @@ class PaneStates:
 
     @staticmethod
     def of(table: pa.Table | None) -> PaneStates:
-        """Returns the states in a table of ``table``; no windows for None."""
+        """Returns the states that ``table()`` has written to a table; no windows for None."""
         names = [column.name for column in fields(PaneStates)]
         if table is None:
             return PaneStates(**{name: np.zeros(0, np.int64) for name in names})
@@ -125,8 +125,8 @@ class PaneDecisions:
 
         ``merging``: True if a window also continues earlier windows that it covers, as sessions do.
         """
-        of_kind = np.flatnonzero(self.before.kind == kind)
-        before, count = self.before.take(of_kind), len(keys)
+        kind_rows = np.flatnonzero(self.before.kind == kind)
+        before, count = self.before.take(kind_rows), len(keys)
         states = PaneStates(
             kind=np.full(count, kind, np.int64),
             key=keys,
@@ -140,17 +140,17 @@ class PaneDecisions:
             shut=np.zeros(count, np.int64),
             repaired=np.zeros(count, np.int64),
         )
-        end_was_known = np.zeros(count, np.bool_)
+        has_same_end = np.zeros(count, np.bool_)
         owners = np.full(len(self.before), -1)
         if not len(before) or not count:
             return OpenPanes(states, np.zeros(count, np.bool_), owners)
         if merging:
-            owners[of_kind], split = _match_covered(states, before)
+            owners[kind_rows], split = _match_covered(states, before)
             states.repaired[split] = 1  # else nothing but another event changes the edges of a session
         else:
-            owners[of_kind] = _match_equal(states, before)
-        known = np.flatnonzero(owners[of_kind] >= 0)
-        owner, matched = owners[of_kind[known]], before.take(known)
+            owners[kind_rows] = _match_equal(states, before)
+        matched_rows = np.flatnonzero(owners[kind_rows] >= 0)
+        owner, matched = owners[kind_rows[matched_rows]], before.take(matched_rows)
         np.maximum.at(states.index, owner, matched.index)
         np.maximum.at(states.shown, owner, matched.shown)
         np.maximum.at(states.shut, owner, matched.shut)
@@ -158,10 +158,10 @@ class PaneDecisions:
         np.minimum.at(states.clock, owner, matched.clock)
         np.minimum.at(states.mark, owner, matched.mark)
         same_end = ends[owner] == matched.end
-        end_was_known[owner[same_end]] = True
-        counts = same_end | ~end_was_known[owner]  # if an earlier window has the same end, it alone decides
-        np.maximum.at(states.on_time, owner[counts], matched.on_time[counts])
-        return OpenPanes(states, (states.on_time > 0) & ~end_was_known, owners)
+        has_same_end[owner[same_end]] = True
+        decides = same_end | ~has_same_end[owner]  # if an earlier window has the same end, it alone decides
+        np.maximum.at(states.on_time, owner[decides], matched.on_time[decides])
+        return OpenPanes(states, (states.on_time > 0) & ~has_same_end, owners)
 
     def decide(
         self,
@@ -192,7 +192,7 @@ class PaneDecisions:
         firing = early | on_time | late
         in_time = on_time if closed_at_opening is None else on_time & ~self.passed_before(states.end, closed_at_opening)
         timings = np.select([early, in_time], [_EARLY, _ON_TIME], _LATE)
-        fired = [
+        panes_fired = [
             Pane(index, TIMINGS[timing], last or panes.closes)
             for index, timing, last in zip(
                 states.index[firing].tolist(), timings[firing].tolist(), final[firing].tolist(), strict=True
@@ -208,7 +208,7 @@ class PaneDecisions:
             states.shut[firing] = 1
         self._kept.append(states.take(np.flatnonzero(~final)))
         self._closed |= (windows.owners >= 0) & final[windows.owners]
-        return firing, fired
+        return firing, panes_fired
 
     def _at_end(
         self,
@@ -222,12 +222,12 @@ class PaneDecisions:
         """Returns masks of the windows that fire at their end, and of the windows that fire again after their end: by
         the trigger for late events, or when they close with new events."""
         panes, has_fired, takes_events = self.panes, states.on_time > 0, states.shut == 0
-        first = takes_events & ended & ~has_fired
+        at_first_end = takes_events & ended & ~has_fired
         if panes.at_end is not None:
-            first &= sizes >= panes.at_end.value
+            at_first_end &= sizes >= panes.at_end.value
         has_reason = (final & (fresh > 0)) | self._fired_by_trigger(panes.late, states, fresh) | revised
         again = takes_events & ended & has_fired & has_reason
-        return first, again
+        return at_first_end, again
 
     def _fired_by_trigger(
         self, trigger: PaneTrigger | None, states: PaneStates, fresh: NDArray[np.int64]
@@ -240,12 +240,12 @@ class PaneDecisions:
         fired: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
         return fired
 
-    def passed_before(self, ends: NDArray[np.int64], closed_when_it_came: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns a mask of the ends that the watermark had passed when an event came; ``closed_when_it_came``: for
+    def passed_before(self, ends: NDArray[np.int64], closed_at_arrival: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Returns a mask of the ends that the watermark had passed when an event came; ``closed_at_arrival``: for
         each end, the time up to which windows were closed when the event came."""
         if self.moment.lateness is None:
             return np.zeros(len(ends), np.bool_)
-        passed: NDArray[np.bool_] = (closed_when_it_came > NONE) & (closed_when_it_came >= ends - self.moment.lateness)
+        passed: NDArray[np.bool_] = (closed_at_arrival > NONE) & (closed_at_arrival >= ends - self.moment.lateness)
         return passed
 
     def states(self) -> PaneStates:
@@ -268,20 +268,20 @@ def _match_equal(windows: PaneStates, before: PaneStates) -> NDArray[np.int64]:
     keys, starts, ends, is_before = _concatenated(windows, before)
     order = np.lexsort((is_before, ends, starts, keys))  # an earlier window is directly behind the same open window
     owners = np.full(len(before), -1, np.int64)
-    places = np.flatnonzero(order >= count)
-    candidates, earlier = order[places - 1], order[places] - count
-    same = (places > 0) & (candidates < count)
-    owner, earlier = candidates[same], earlier[same]
-    same = (windows.key[owner] == before.key[earlier]) & (windows.start[owner] == before.start[earlier])
-    same &= windows.end[owner] == before.end[earlier]
-    owners[earlier[same]] = owner[same]
+    earlier_at = np.flatnonzero(order >= count)
+    candidates, earlier = order[earlier_at - 1], order[earlier_at] - count
+    is_equal = (earlier_at > 0) & (candidates < count)
+    owner, earlier = candidates[is_equal], earlier[is_equal]
+    is_equal = (windows.key[owner] == before.key[earlier]) & (windows.start[owner] == before.start[earlier])
+    is_equal &= windows.end[owner] == before.end[earlier]
+    owners[earlier[is_equal]] = owner[is_equal]
     return owners
 
 
 def _match_covered(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns, for each window of an earlier evaluation, the index of the open window that covers it, or -1; and a mask
-    of the open windows that overlap an earlier fired window without covering it. Open windows of a key do not
-    overlap."""
+    """Returns, for each window of an earlier evaluation, the index of the open window that covers it, or -1. Also
+    returns a mask of the open windows that overlap, but do not cover, an earlier window that has fired. Open windows of
+    a key do not overlap."""
     order = np.lexsort((windows.start, windows.key))
     keys, starts, ends, is_before = _concatenated(windows, before)
     # The open windows that overlap an earlier window: from the first that ends after its start, to the last that
@@ -291,10 +291,10 @@ def _match_covered(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.
     high = _count_open_before(np.lexsort((-is_before, np.where(is_open, starts, ends), keys)), len(windows))
     owner = order[np.minimum(low, len(order) - 1)]
     covers = (high == low + 1) & (windows.start[owner] <= before.start) & (before.end <= windows.end[owner])
-    parted = np.flatnonzero(~covers & (before.index > 0))
+    split_windows = np.flatnonzero(~covers & (before.index > 0))
     steps = np.zeros(len(order) + 1, np.int64)
-    np.add.at(steps, low[parted], 1)
-    np.add.at(steps, high[parted], -1)
+    np.add.at(steps, low[split_windows], 1)
+    np.add.at(steps, high[split_windows], -1)
     split = np.zeros(len(order), np.bool_)
     split[order] = np.cumsum(steps[:-1]) > 0
     return np.where(covers, owner, -1), split
@@ -306,16 +306,16 @@ def _count_open_before(order: NDArray[np.intp], count: int) -> NDArray[np.int64]
     ``order``: indices of open windows, which are less than ``count``, and of earlier windows.
     """
     counts = np.empty(len(order) - count, np.int64)
-    places = np.flatnonzero(order >= count)
-    counts[order[places] - count] = np.cumsum(order < count)[places]
+    earlier_at = np.flatnonzero(order >= count)
+    counts[order[earlier_at] - count] = np.cumsum(order < count)[earlier_at]
     return counts
 
 
 def _concatenated(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.int64], ...]:
     """Returns the keys, starts and ends of open windows, then of earlier windows; and 0 for open, 1 for earlier
     windows."""
-    both = [np.concatenate([getattr(windows, name), getattr(before, name)]) for name in ("key", "start", "end")]
-    return (*both, np.repeat([0, 1], [len(windows), len(before)]))
+    columns = [np.concatenate([getattr(windows, name), getattr(before, name)]) for name in ("key", "start", "end")]
+    return (*columns, np.repeat([0, 1], [len(windows), len(before)]))
 
 
 # Expired events (ST-21).
@@ -325,20 +325,22 @@ _NO_KEY = 0
 
 
 class LastFired:
-    """The last fired window of each key of a task: returns the events that have expired since.
+    """The last fired window of each key of a task, to find the events that expire with the next one.
 
-    ``events``: all events of the task, including those that are retained only for this; windows refer to them by
-    index.
+    ``events``: all events of the task, including those that are retained only for this purpose; windows refer to them
+    by index.
     """
 
     def __init__(self, events: RetainedEvents, streams: Sequence[str]) -> None:
         self._events, self.stream_names = events, tuple(streams)
-        self._last = np.zeros(len(events), np.bool_) if events.last is None else events.last.copy()
-        indices = np.flatnonzero(self._last)
+        self._in_last_window = (
+            np.zeros(len(events), np.bool_) if events.in_last_window is None else events.in_last_window.copy()
+        )
+        indices = np.flatnonzero(self._in_last_window)
         last_events = events.keys_and_times(indices)
         order = last_events.order()
-        self._places = indices if order is None else indices[order]
-        keys = np.full(len(indices), _NO_KEY, np.int64) if events.keys is None else events.keys[self._places]
+        self._members = indices if order is None else indices[order]
+        keys = np.full(len(indices), _NO_KEY, np.int64) if events.keys is None else events.keys[self._members]
         heads = np.flatnonzero(np.diff(keys)) + 1
         self._starts = np.concatenate([[0], heads, [len(keys)]]) if len(keys) else np.zeros(1, np.int64)
         # Events may be stored in another order than that of hashes.
@@ -355,13 +357,13 @@ class LastFired:
         before = self._fired.get(key)
         if before is None:
             before = self._members_before(key)
-            self._last[before] = False
+            self._in_last_window[before] = False
         self._fired[key] = members
         return before[~np.isin(before, members)] if len(before) else before
 
     def flags(self) -> NDArray[np.bool_]:
         """Returns a mask of the events that are now in the last fired window of their key."""
-        in_last = self._last.copy()
+        in_last = self._in_last_window.copy()
         for members in self._fired.values():
             in_last[members] = True
         return in_last
@@ -371,7 +373,7 @@ class LastFired:
         if index == len(self._keys) or self._keys[index] != key:
             return np.zeros(0, np.int64)
         run = int(self._by_key[index])
-        return self._places[self._starts[run] : self._starts[run + 1]]
+        return self._members[self._starts[run] : self._starts[run + 1]]
 
     # -- the source of expired events
 
@@ -386,8 +388,8 @@ class LastFired:
     def streams(self, members: Members) -> NDArray[np.int8]:
         """Returns the stream codes of the events."""
         codes = self._events.streams
-        places = np.asarray(members, np.int64)
-        return np.zeros(len(places), np.int8) if codes is None else codes[places]
+        indices = np.asarray(members, np.int64)
+        return np.zeros(len(indices), np.int8) if codes is None else codes[indices]
 
     @cached_property
     def _payload(self) -> pa.Table:
@@ -400,7 +402,7 @@ class LastFired:
 # SI-29). So windows that end at the last limit are evaluated again, without those that have fired.
 
 
-_RELEASED_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int64)])
+_AT_LIMIT_TYPE = np.dtype([("kind", np.int64), ("key", np.int64), ("end", np.int64)])
 
 
 @dataclass
@@ -414,35 +416,35 @@ class FiredAtLimit:
     def of(table: pa.Table | None) -> FiredAtLimit:
         """Returns the stored windows; empty for None."""
         if table is None:
-            return FiredAtLimit(np.zeros(0, _RELEASED_TYPE))
-        kinds, keys, ends = (table.column(name).to_numpy() for name in _RELEASED_TYPE.names or ())
-        return FiredAtLimit(_released_rows(kinds, keys, ends))
+            return FiredAtLimit(np.zeros(0, _AT_LIMIT_TYPE))
+        kinds, keys, ends = (table.column(name).to_numpy() for name in _AT_LIMIT_TYPE.names or ())
+        return FiredAtLimit(_at_limit_rows(kinds, keys, ends))
 
     def table(self) -> pa.Table:
         """Returns the windows as a table, to be stored."""
-        return pa.table({name: self.rows[name] for name in _RELEASED_TYPE.names or ()})
+        return pa.table({name: self.rows[name] for name in _AT_LIMIT_TYPE.names or ()})
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def holds(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of the windows of one kind that have fired at the last limit."""
-        return np.isin(_released_rows(kind, keys, ends), self.rows)
+        return np.isin(_at_limit_rows(kind, keys, ends), self.rows)
 
     def add(self, kind: int, keys: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         """Record windows of one kind; they replace earlier windows of their keys."""
         order = np.lexsort((ends, keys))
-        last = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(order) else order
+        last_of_key = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(order) else order
         replaced = (self.rows["kind"] == kind) & np.isin(self.rows["key"], keys)
-        self.rows = np.concatenate([self.rows[~replaced], _released_rows(kind, keys[last], ends[last])])
+        self.rows = np.concatenate([self.rows[~replaced], _at_limit_rows(kind, keys[last_of_key], ends[last_of_key])])
 
     def keep(self, keys: NDArray[np.int64]) -> None:
         """Remove the windows of all other keys; ``keys``: those with live events."""
         self.rows = self.rows[np.isin(self.rows["key"], keys)]
 
 
-def _released_rows(kind: int | NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.void]:
-    rows = np.zeros(len(keys), _RELEASED_TYPE)
+def _at_limit_rows(kind: int | NDArray[np.int64], keys: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.void]:
+    rows = np.zeros(len(keys), _AT_LIMIT_TYPE)
     rows["kind"], rows["key"], rows["end"] = kind, keys, ends
     return rows
 
@@ -463,7 +465,7 @@ class ClosedEarly:
             _closed_rows(closed.kind, closed.key, closed.start, closed.end),
         )
 
-    def missed(
+    def windows_closed(
         self, times: NDArray[np.int64], keys: NDArray[np.int64] | None, closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Returns a mask of the events all of whose windows have closed, at least one of them by a firing.
@@ -473,18 +475,18 @@ class ClosedEarly:
         """
         if not len(self._windows) or not len(times):
             return np.zeros(len(times), np.bool_)
-        bare = pa.table({"place": pa.nulls(len(times))})
+        no_columns = pa.table({"place": pa.nulls(len(times))})
         events = SortedEvents(
-            RetainedEvents(times=times, payload=bare, keys=keys, closed_until=np.array(closed_until)), ()
+            RetainedEvents(times=times, payload=no_columns, keys=keys, closed_until=np.array(closed_until)), ()
         )
         has_open, has_closed = np.zeros(len(times), np.bool_), np.zeros(len(times), np.bool_)
         for kind, assigner in enumerate(self._assigners):
-            for piece in assigner.assign(events.live, NONE, FOREVER):
-                of_key = events.key_hashes(piece.members[piece.offsets[:-1]])
-                closed = np.isin(_closed_rows(kind, of_key, piece.starts, piece.ends), self._windows)
-                by_member = np.repeat(closed, np.diff(piece.offsets))
-                has_closed[piece.members[by_member]] = True
-                has_open[piece.members[~by_member]] = True
+            for windows in assigner.assign(events.live, NONE, FOREVER):
+                key_hashes = events.key_hashes(windows.members[windows.offsets[:-1]])
+                closed = np.isin(_closed_rows(kind, key_hashes, windows.starts, windows.ends), self._windows)
+                by_member = np.repeat(closed, np.diff(windows.offsets))
+                has_closed[windows.members[by_member]] = True
+                has_open[windows.members[~by_member]] = True
         return events.in_given_order(has_closed & ~has_open)
 
 

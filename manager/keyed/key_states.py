@@ -88,9 +88,9 @@ class KeyStates:
         if self._table is None:
             stored: dict[int, str] = {}
         else:
-            wanted = np.array(keys, np.int64)
-            rows = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
-            rows = rows[self._hashes[rows] == wanted] if len(self._hashes) else rows[:0]
+            key_codes = np.array(keys, np.int64)
+            rows = np.minimum(np.searchsorted(self._hashes, key_codes), len(self._hashes) - 1)
+            rows = rows[self._hashes[rows] == key_codes] if len(self._hashes) else rows[:0]
             texts = self._table.column(CACHE_COLUMN).take(pa.array(rows)).to_pylist()
             stored = dict(zip(self._hashes[rows].tolist(), texts, strict=True))
         changed = self._changed
@@ -163,25 +163,25 @@ class KeyStates:
             parts.append(self._new_rows(records, payload))
         if not parts:
             return None
-        joined = pa.concat_tables(parts)
-        return joined.take(pa.array(np.argsort(joined.column(KEY_COLUMN).to_numpy(), kind="stable")))
+        all_states = pa.concat_tables(parts)
+        return all_states.take(pa.array(np.argsort(all_states.column(KEY_COLUMN).to_numpy(), kind="stable")))
 
     def _new_rows(self, changes: dict[int, tuple[KeyRecord, int]], payload: pa.Table | None) -> pa.Table:
         records = [record for record, _ in changes.values()]
         rows = [self._row(key) for key in changes]
         columns: dict[str, Any] = {KEY_COLUMN: pa.array(list(changes), pa.int64())}
-        known = [index for index, row in enumerate(rows) if row is not None]
-        new = [index for index, row in enumerate(rows) if row is None]
-        back = np.argsort(np.array(known + new, np.int64), kind="stable")
+        with_row = [index for index, row in enumerate(rows) if row is not None]
+        without_row = [index for index, row in enumerate(rows) if row is None]
+        order_of_changes = np.argsort(np.array(with_row + without_row, np.int64), kind="stable")
         for name in self._key:
             parts: list[Any] = []
-            if known and self._table is not None:
-                parts += self._table.column(name).take(pa.array([rows[index] for index in known])).chunks
-            if new:
+            if with_row and self._table is not None:
+                parts += self._table.column(name).take(pa.array([rows[index] for index in with_row])).chunks
+            if without_row:
                 assert payload is not None
                 events = [event for index, (_, event) in enumerate(changes.values()) if rows[index] is None]
                 parts += payload.column(name).take(pa.array(events)).chunks
-            columns[name] = pa.chunked_array(parts).take(pa.array(back))
+            columns[name] = pa.chunked_array(parts).take(pa.array(order_of_changes))
         days = [record.day for record in records]
         columns |= {
             _TIMER: pa.array([record.timer for record in records], pa.int64()),
@@ -209,15 +209,14 @@ MARK_COLUMN, PREVIOUS_COLUMN = TIME_COLUMN, CLOSED_COLUMN
 
 
 class Substreams:
-    """The watermarks of the keys of one task, which are called marks. A key is forgotten when the floor has passed its
-    mark.
+    """The watermarks of the keys of one task, which are called marks.
 
     The floor is a time before which no further event of any key can come, by the clock of arrivals; NONE if there is
-    none.
+    none. A key is forgotten when the floor has passed its mark.
     """
 
     def __init__(self, table: pa.Table | None, delay: int, floor: int) -> None:
-        self.delay, self.floor, self._before = delay, floor, floor
+        self.delay, self.floor, self._floor_before = delay, floor, floor
         empty = np.zeros(0, np.int64)
         self.keys = empty if table is None else table.column(KEY_COLUMN).to_numpy()
         """The hashes of the keys, ascending."""
@@ -233,33 +232,35 @@ class Substreams:
         after the event. ``values``: the key columns of the events."""
         order = hash_order(keys)
         ordered = keys[order]
-        heads = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
-        distinct = ordered[heads]
-        self._add(distinct, values, order[heads])
-        places = np.searchsorted(self.keys, distinct)
-        codes = np.cumsum(heads) - 1
-        start = self.marks[places]
-        after = advance_keys(codes, times[order], advancing[order], start[codes], self.delay)
+        first_of_key = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
+        distinct = ordered[first_of_key]
+        self._add(distinct, values, order[first_of_key])
+        key_rows = np.searchsorted(self.keys, distinct)
+        codes = np.cumsum(first_of_key) - 1
+        marks_before = self.marks[key_rows]
+        after = advance_keys(codes, times[order], advancing[order], marks_before[codes], self.delay)
         before = np.empty_like(after)
         before[1:] = after[:-1]
-        before[heads] = start
-        lasts = np.concatenate([np.flatnonzero(heads)[1:] - 1, [len(after) - 1]]) if len(after) else places
-        self.marks[places] = np.maximum(self.marks[places], after[lasts])
-        back_before, back_after = np.empty_like(before), np.empty_like(after)
-        back_before[order], back_after[order] = before, after
-        return back_before, back_after
+        before[first_of_key] = marks_before
+        last_of_key = (
+            np.concatenate([np.flatnonzero(first_of_key)[1:] - 1, [len(after) - 1]]) if len(after) else key_rows
+        )
+        self.marks[key_rows] = np.maximum(self.marks[key_rows], after[last_of_key])
+        before_by_arrival, after_by_arrival = np.empty_like(before), np.empty_like(after)
+        before_by_arrival[order], after_by_arrival[order] = before, after
+        return before_by_arrival, after_by_arrival
 
     def limits(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns, for each of these keys, the time up to which it has been evaluated, and its mark."""
-        places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
+        key_rows = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
         if not len(self.keys):
-            return np.full(len(keys), self._before, np.int64), np.full(len(keys), self.floor, np.int64)
-        known = self.keys[places] == keys
-        previous = np.maximum(np.where(known, self.previous[places], NONE), self._before)
-        marks = np.where(known, self.marks[places], NONE)
+            return np.full(len(keys), self._floor_before, np.int64), np.full(len(keys), self.floor, np.int64)
+        has_mark = self.keys[key_rows] == keys
+        previous = np.maximum(np.where(has_mark, self.previous[key_rows], NONE), self._floor_before)
+        marks = np.where(has_mark, self.marks[key_rows], NONE)
         return previous, np.maximum(marks, self.floor)
 
-    def evaluated(self) -> None:
+    def mark_evaluated(self) -> None:
         """Record that the windows of each key have been evaluated up to its mark or the floor."""
         self.previous = np.maximum(self.marks, self.floor)
 
@@ -272,12 +273,12 @@ class Substreams:
 
         The mark of a key is left out if the next event of the key is sure to advance it, by the floor.
         """
-        kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
-        if not kept.any():
+        is_kept = self.marks > max(self.floor, NONE + self.delay + 1) - self.delay - 1
+        if not is_kept.any():
             return None
-        return self._table(np.flatnonzero(kept))
+        return self._table(np.flatnonzero(is_kept))
 
-    def all(self) -> pa.Table | None:
+    def complete_table(self) -> pa.Table | None:
         """Returns all marks as a table, also those that need not be stored; None if there are none."""
         return None if self._values is None else self._table(np.arange(len(self.keys)))
 
@@ -290,26 +291,26 @@ class Substreams:
     def _add(self, distinct: NDArray[np.int64], values: pa.Table, firsts: NDArray[np.int64]) -> None:
         """Add the new keys among ``distinct``. ``firsts``: the row of ``values`` for each key of ``distinct``."""
         unknown = ~np.isin(distinct, self.keys)
-        new = distinct[unknown]
-        if not len(new):
+        new_codes = distinct[unknown]
+        if not len(new_codes):
             self.marks = self.marks.copy()
             return
         added = take_rows(values, firsts[unknown])
         if self._values is not None:
             added = pa.concat_tables([self._values, added.cast(self._values.schema)])
-        keys = np.concatenate([self.keys, new])
+        keys = np.concatenate([self.keys, new_codes])
         order = np.argsort(keys, kind="stable")
         self.keys, self._values = keys[order], take_rows(added, order)
-        nothing = np.full(len(new), NONE, np.int64)
-        self.marks = np.concatenate([self.marks, nothing])[order]
-        self.previous = np.concatenate([self.previous, nothing])[order]
+        no_marks = np.full(len(new_codes), NONE, np.int64)
+        self.marks = np.concatenate([self.marks, no_marks])[order]
+        self.previous = np.concatenate([self.previous, no_marks])[order]
 
 
 # Caches of rules.
 
 
 _SCALARS = frozenset({str, float, bool, type(None)})
-_LONG = 1 << 63
+_INT64_LIMIT = 1 << 63
 _DEEPEST = 200
 """Greatest number of nested lists and dicts in a cache, so that copying and writing it cannot exceed the depth of
 recursion."""
@@ -322,17 +323,17 @@ def round_trip_json(cache: object) -> tuple[str, dict[str, Any]]:
         raise TypeError(f"the cache is {repr_of(cache):.60}, and must be a dict")
     try:
         text = json.dumps(cache)
-        read: dict[str, Any] = json.loads(text)
+        copied: dict[str, Any] = json.loads(text)
     except RecursionError:
         raise _too_deep() from None
     if text.count("[") + text.count("{") > _DEEPEST:
-        level: list[Any] = [read]
+        level: list[Any] = [copied]
         for _ in range(_DEEPEST):
             inner = [each for value in level for each in (value.values() if isinstance(value, dict) else value)]
             level = [value for value in inner if isinstance(value, dict | list)]
         if level:
             raise _too_deep()
-    return text, read
+    return text, copied
 
 
 def _too_deep() -> ValueError:
@@ -362,10 +363,10 @@ class RuleCache:
             if is_flat(cache):
                 self._text, self._flat = None, cache.copy()
                 return cache
-        self._text, read = round_trip_json(cache)
-        return read
+        self._text, copied = round_trip_json(cache)
+        return copied
 
-    def restored(self) -> dict[str, Any]:
+    def copy(self) -> dict[str, Any]:
         """Returns a copy of the stored cache."""
         if self._text is None:
             return dict(self._flat)
@@ -382,7 +383,7 @@ def is_flat(cache: dict[str, Any]) -> bool:
     for key, value in cache.items():  # all() would cost twice as much, for every event
         if type(key) is not str:
             return False
-        if type(value) not in _SCALARS and not (type(value) is int and -_LONG <= value < _LONG):
+        if type(value) not in _SCALARS and not (type(value) is int and -_INT64_LIMIT <= value < _INT64_LIMIT):
             return False
     return True
 
@@ -404,10 +405,10 @@ class KnownKeys:
         self._values = table.drop_columns([KEY_COLUMN, END_COLUMN])
 
     @staticmethod
-    def none(columns: pa.Schema) -> KnownKeys:
+    def empty(columns: pa.Schema) -> KnownKeys:
         """Returns an empty set of keys; ``columns``: the key columns."""
-        none = pa.array([], pa.int64())
-        arrays = [none, none, *(pa.array([], column.type) for column in columns)]
+        no_integers = pa.array([], pa.int64())
+        arrays = [no_integers, no_integers, *(pa.array([], column.type) for column in columns)]
         return KnownKeys(pa.table(arrays, names=[KEY_COLUMN, END_COLUMN, *columns.names]))
 
     def __len__(self) -> int:
@@ -434,16 +435,16 @@ class KnownKeys:
         columns = [column.to_pylist() for column in take_rows(self._values, indices).columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
-    def unknown(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def indices_of_new(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the indices of the hashes that no known key has, one for each distinct hash."""
-        new, firsts = np.unique(hashes, return_index=True)
-        return firsts[~np.isin(new, self.hashes, assume_unique=True)]
+        new_hashes, first_indices = np.unique(hashes, return_index=True)
+        return first_indices[~np.isin(new_hashes, self.hashes, assume_unique=True)]
 
     def add(self, hashes: NDArray[np.int64], values: pa.Table, end: int = NONE) -> None:
         """Add keys that are not known yet; ``values``: their key columns.
 
-        ``end``: time in microseconds after which their windows without events end; NONE: they begin after the first
-        window with events.
+        ``end``: only empty windows that end after this time (microseconds) fire for these keys. NONE: no empty window
+        fires for a key before its first window with events.
         """
         if not len(hashes):
             return
@@ -454,12 +455,12 @@ class KnownKeys:
             self._values = take_rows(pa.concat_tables([self._values, values.cast(self._values.schema)]), order)
         self.hashes, self.ends = hashes[order], ends[order]
 
-    def fired(self, indices: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    def record_fired(self, indices: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         """Record the ends of fired windows of these keys that held events."""
         np.maximum.at(self.ends, indices, ends)
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
-        """Remove all keys that are not in the mask."""
+        """Keep the keys for which the mask is true, and remove the others."""
         if mask.all():
             return
         if self.columns:

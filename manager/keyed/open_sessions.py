@@ -32,13 +32,13 @@ def late_for_sessions(
     gaps: NDArray[np.int64],
     live_events: Callable[[], RetainedEvents | None],
     kind: SessionWindows,
-    watermark_less_lateness: NDArray[np.int64],
+    watermark_minus_lateness: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Returns a mask of the late events, and the indices of the events before which windows must be evaluated. Events
     are in order of arrival.
 
     Sessions that end up to ``closed_until`` have closed when an event comes. An event is late if no open session takes
-    it, and its time is before ``watermark_less_lateness`` or the session that it would open ends up to
+    it, and its time is before ``watermark_minus_lateness`` or the session that it would open ends up to
     ``closed_until``. If sessions have a maximum duration, an event is also late if the clock has closed the session
     that would hold it.
 
@@ -48,25 +48,25 @@ def late_for_sessions(
     ``candidates``: a mask of the events to consider. ``gaps``: the session gap of each event. ``live_events`` returns
     the live events of earlier batches; it is called only if an event lies before ``closed_until``.
     """
-    behind = candidates & (times <= closed_until)
+    is_behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
-    if not behind.any():
+    if not is_behind.any():
         return late, []
     codes = np.zeros(len(times), np.int64) if keys is None else keys
-    wanted = np.unique(codes[behind])
-    sessions = _sessions_of(wanted, live_events(), int(gaps[0]) if len(gaps) else 0, kind)
+    late_codes = np.unique(codes[is_behind])
+    sessions = _sessions_of(late_codes, live_events(), int(gaps[0]) if len(gaps) else 0, kind)
     evaluate_before: list[int] = []
-    rows = np.flatnonzero(np.isin(codes, wanted) & candidates)
+    rows = np.flatnonzero(np.isin(codes, late_codes) & candidates)
     for row in rows.tolist():
         key_sessions, time, end = sessions[int(codes[row])], int(times[row]), int(times[row] + gaps[row])
         key_sessions.close(int(closed_until[row]))
-        low, first, high = key_sessions.overlapping(time, end)
-        if key_sessions.is_late(time, end, first, high, int(watermark_less_lateness[row])):
+        low, first_open, high = key_sessions.overlapping(time, end)
+        if key_sessions.is_late(time, end, first_open, high, int(watermark_minus_lateness[row])):
             late[row] = True
             continue
-        if first > low:
+        if first_open > low:
             evaluate_before.append(row)
-            key_sessions.remove_before(first)
+            key_sessions.remove_before(first_open)
         key_sessions.add(time, end)
     return late, evaluate_before
 
@@ -85,18 +85,18 @@ class _Sessions:
         self.limit = limit
 
     def overlapping(self, start: int, end: int) -> tuple[int, int, int]:
-        """Returns the range of sessions that an event meets, as the first index, the index of the first open session,
-        and the index after the last; ``start`` and ``end``: the time that the event covers."""
+        """Returns the range of sessions that an event meets, as three indices: of the first session, of the first open
+        session, and after the last. ``start`` and ``end``: the time that the event covers."""
         low, high = self._overlapping(start, end)
-        first = low
-        while first < high and self.spans[first][1] <= self.limit:
-            first += 1
-        return low, first, high
+        first_open = low
+        while first_open < high and self.spans[first_open][1] <= self.limit:
+            first_open += 1
+        return low, first_open, high
 
-    def is_late(self, time: int, end: int, first: int, high: int, watermark_less_lateness: int) -> bool:
-        """True if an event is late; it meets the open sessions from ``first`` to ``high``, exclusive. ``end``: the end
-        of the session that it would open."""
-        return first == high and (time < watermark_less_lateness or end <= self.limit)
+    def is_late(self, time: int, end: int, first_open: int, high: int, watermark_minus_lateness: int) -> bool:
+        """True if an event is late. It meets the open sessions from ``first_open`` up to, but not including, ``high``.
+        ``end``: the end of the session that it would open."""
+        return first_open == high and (time < watermark_minus_lateness or end <= self.limit)
 
     def remove_before(self, stop: int) -> None:
         """Remove the sessions before an index."""
@@ -124,30 +124,30 @@ class _CheckedSessions(_Sessions):
 
     def __init__(self, kind: SessionWindows) -> None:
         super().__init__(kind)
-        self._cut = NONE
+        self._last_cut = NONE
         """The moment at which the clock last divided a session; the next session begins after it."""
         self._times: list[int] = []
         """The times of the events after the cut, ascending."""
 
     def close(self, limit: int) -> None:
-        place = bisect_right(self.spans, self.limit, key=_END)
+        index = bisect_right(self.spans, self.limit, key=_END)
         super().close(limit)
-        while place < len(self.spans) and self.spans[place][0] < limit:
-            start, end = self.spans[place]
-            check = self.kind.cut_time(start, self._first(start, end))
-            if check < end and check <= limit:
-                self._cut_off(place, check)
+        while index < len(self.spans) and self.spans[index][0] < limit:
+            start, end = self.spans[index]
+            cut_at = self.kind.cut_time(start, self._first_event_time(start, end))
+            if cut_at < end and cut_at <= limit:
+                self._cut_off(index, cut_at)
             else:
-                place += 1
+                index += 1
 
-    def is_late(self, time: int, end: int, first: int, high: int, watermark_less_lateness: int) -> bool:
+    def is_late(self, time: int, end: int, first_open: int, high: int, watermark_minus_lateness: int) -> bool:
         if time > self.limit:
             return False
-        if time <= self._cut and self._may_continue:
+        if time <= self._last_cut and self._may_continue:
             return True
-        if super().is_late(time, end, first, high, watermark_less_lateness):
+        if super().is_late(time, end, first_open, high, watermark_minus_lateness):
             return True
-        return self._end_with(time, *self._merged(time, end, first, high)) <= self.limit
+        return self._end_with(time, *self._merged(time, end, first_open, high)) <= self.limit
 
     def add(self, time: int, end: int) -> None:
         super().add(time, end)
@@ -156,54 +156,54 @@ class _CheckedSessions(_Sessions):
     @property
     def _may_continue(self) -> bool:
         """True if the session that begins at the cut is open, or may still get its first event."""
-        place = bisect_left(self.spans, self._cut, key=_START)
-        return any(start == self._cut and end > self.limit for start, end in self.spans[place : place + 1])
+        index = bisect_left(self.spans, self._last_cut, key=_START)
+        return any(start == self._last_cut and end > self.limit for start, end in self.spans[index : index + 1])
 
-    def _cut_off(self, place: int, check: int) -> None:
-        """Divide the session at an index at a check point; the next session begins there, and waits for its first
-        event for the gap."""
-        del self._times[: bisect_right(self._times, check)]
-        end = self.spans[place][1]
+    def _cut_off(self, index: int, cut: int) -> None:
+        """Divide a session at the time ``cut``. The next session begins there; if it has no event yet, it waits for
+        its first event for the gap."""
+        del self._times[: bisect_right(self._times, cut)]
+        end = self.spans[index][1]
         if not self._times or self._times[0] >= end:
-            end = check + self.kind.gap.micros
-            if self._times and self.kind.joins(self._times[0] - check):
-                end = self.spans.pop(place + 1)[1]
-        self.spans[place], self._cut = (check, end), check
+            end = cut + self.kind.gap.micros
+            if self._times and self.kind.joins(self._times[0] - cut):
+                end = self.spans.pop(index + 1)[1]
+        self.spans[index], self._last_cut = (cut, end), cut
 
-    def _first(self, start: int, end: int) -> int:
+    def _first_event_time(self, start: int, end: int) -> int:
         """Returns the time of the first event of a session; the end of the session if it has no event yet."""
-        if start != self._cut:
+        if start != self._last_cut:
             return start
         return min(self._times[0], end) if self._times else end
 
     def _end_with(self, time: int, start: int, end: int) -> int:
         """Returns the end of the session that would hold an event of this time, after the clock has divided it.
         ``start`` and ``end``: the edges of the undivided session."""
-        check = self.kind.cut_time(start, min(time, self._first(start, end)))
-        while check < time:
-            following = bisect_right(self._times, check)
-            first = min(time, self._times[following]) if following < len(self._times) else time
-            check = self.kind.cut_time(check, first)
-        return min(check, end)
+        cut_at = self.kind.cut_time(start, min(time, self._first_event_time(start, end)))
+        while cut_at < time:
+            following = bisect_right(self._times, cut_at)
+            first_time = min(time, self._times[following]) if following < len(self._times) else time
+            cut_at = self.kind.cut_time(cut_at, first_time)
+        return min(cut_at, end)
 
 
 def _sessions_of(
-    keys: NDArray[np.int64], held: RetainedEvents | None, default_gap: int, kind: SessionWindows
+    keys: NDArray[np.int64], live: RetainedEvents | None, default_gap: int, kind: SessionWindows
 ) -> dict[int, _Sessions]:
     """Returns the sessions of live events, for each of these keys; ``default_gap``: the gap of events without a gap in
     a column."""
     make = _Sessions if kind.max_duration is None else _CheckedSessions
     sessions = {key: make(kind) for key in keys.tolist()}
-    if held is None or not len(held):
+    if live is None or not len(live):
         return sessions
-    held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
-    wanted = np.isin(held_keys, keys)
+    live_keys = np.zeros(len(live), np.int64) if live.keys is None else live.keys
+    of_keys = np.isin(live_keys, keys)
     covered_until = (
-        held.times + gaps_of_events(held.gaps, default_gap, len(held))
-        if held.covered_until is None
-        else held.covered_until
+        live.times + gaps_of_events(live.gaps, default_gap, len(live))
+        if live.covered_until is None
+        else live.covered_until
     )
-    rows = (column[wanted].tolist() for column in (held_keys, held.times, covered_until))
+    rows = (column[of_keys].tolist() for column in (live_keys, live.times, covered_until))
     for key, time, reach in zip(*rows, strict=True):
         sessions[key].add(time, reach)
     return sessions
@@ -235,37 +235,37 @@ def late_for_sliding_logs(
     ``candidates``: a mask of the events to consider. ``live_events`` returns the live events of earlier batches; it is
     called only if the first window of an event has closed. Times and the length are in microseconds.
     """
-    behind = candidates & (times <= closed_until)
+    is_behind = candidates & (times <= closed_until)
     late = np.zeros(len(times), np.bool_)
-    if not behind.any():
+    if not is_behind.any():
         return late
     codes = np.zeros(len(times), np.int64) if keys is None else keys
-    wanted = np.unique(codes[behind])
-    admitted = _times_by_key(wanted, live_events())
-    for row in np.flatnonzero(np.isin(codes, wanted) & candidates).tolist():
-        time, limit, before = int(times[row]), int(closed_until[row]), admitted[int(codes[row])]
-        if time <= limit and not _holds(before, time, limit, length):
+    late_codes = np.unique(codes[is_behind])
+    admitted = _times_by_key(late_codes, live_events())
+    for row in np.flatnonzero(np.isin(codes, late_codes) & candidates).tolist():
+        time, limit, admitted_times = int(times[row]), int(closed_until[row]), admitted[int(codes[row])]
+        if time <= limit and not _in_open_window(admitted_times, time, limit, length):
             late[row] = True
         else:
-            insort(before, time)
+            insort(admitted_times, time)
     return late
 
 
-def _times_by_key(keys: NDArray[np.int64], held: RetainedEvents | None) -> dict[int, list[int]]:
+def _times_by_key(keys: NDArray[np.int64], live: RetainedEvents | None) -> dict[int, list[int]]:
     """Returns the times of live events, ascending, for each of these keys."""
     times_by_key: dict[int, list[int]] = {key: [] for key in keys.tolist()}
-    if held is None or not len(held):
+    if live is None or not len(live):
         return times_by_key
-    held_keys = np.zeros(len(held), np.int64) if held.keys is None else held.keys
-    wanted = np.isin(held_keys, keys)
-    for key, time in zip(held_keys[wanted].tolist(), held.times[wanted].tolist(), strict=True):
+    live_keys = np.zeros(len(live), np.int64) if live.keys is None else live.keys
+    of_keys = np.isin(live_keys, keys)
+    for key, time in zip(live_keys[of_keys].tolist(), live.times[of_keys].tolist(), strict=True):
         times_by_key[key].append(time)
     for times in times_by_key.values():
         times.sort()
     return times_by_key
 
 
-def _holds(times: list[int], time: int, closed_until: int, length: int) -> bool:
+def _in_open_window(times: list[int], time: int, closed_until: int, length: int) -> bool:
     """True if events at ``times`` have made an open window that holds ``time``; the window that ends at ``time`` has
     closed."""
     leaving = _has_between(times, closed_until - length, time)
@@ -273,5 +273,5 @@ def _holds(times: list[int], time: int, closed_until: int, length: int) -> bool:
 
 
 def _has_between(times: list[int], after: int, before: int) -> bool:
-    place = bisect_right(times, after)
-    return place < len(times) and times[place] < before
+    index = bisect_right(times, after)
+    return index < len(times) and times[index] < before

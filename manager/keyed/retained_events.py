@@ -47,8 +47,8 @@ COLUMNS = (
 )
 """The optional columns of retained events, besides those of the user."""
 
-FLAGS = ("accounted", "last", "finished")
-
+FLAGS = ("accounted", "in_last_window", "finished")
+"""The optional masks of retained events."""
 ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW = 1, 2, 4
 """Flags of an event. ACCOUNTED: the event is in an account, because it has been in a window or can be in none.
 NOT_LIVE: no window needs the event any more. IN_LAST_WINDOW: the event is in the last fired window of its key; for a
@@ -90,7 +90,7 @@ class RetainedEvents:
     """The number of events that each row stands for, per input stream: an array of shape (rows, streams)."""
     accounted: NDArray[np.bool_] | None = None
     """A mask of the events that have been in a window, or can be in none."""
-    last: NDArray[np.bool_] | None = None
+    in_last_window: NDArray[np.bool_] | None = None
     """A mask of the events in the last fired window of their key."""
     finished: NDArray[np.bool_] | None = None
     """A mask of the events that no window needs any more."""
@@ -105,8 +105,8 @@ class RetainedEvents:
 
     def take(self, indices: NDArray[np.int64]) -> RetainedEvents:
         """Returns the events at these indices."""
-        given = {name: _rows_at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
-        return RetainedEvents(times=self.times[indices], payload=take_rows(self.payload, indices), **given)
+        optional = {name: _rows_at(getattr(self, name), indices) for name in (*COLUMNS, *FLAGS)}
+        return RetainedEvents(times=self.times[indices], payload=take_rows(self.payload, indices), **optional)
 
     def keys_and_times(self, indices: NDArray[np.int64]) -> RetainedEvents:
         """Returns the events at these indices, with their keys and times only."""
@@ -133,8 +133,8 @@ class RetainedEvents:
         """Returns the permutation that sorts the events by (key, time, position); None if they are sorted."""
         if self.keys is None:
             return None if is_sorted(self.times) else stable_order(self.times)
-        same = self.keys[1:] == self.keys[:-1]
-        if bool(((self.keys[1:] > self.keys[:-1]) | (same & (self.times[1:] >= self.times[:-1]))).all()):
+        has_same_key = self.keys[1:] == self.keys[:-1]
+        if bool(((self.keys[1:] > self.keys[:-1]) | (has_same_key & (self.times[1:] >= self.times[:-1]))).all()):
             return None
         by_key = hash_order(self.keys)
         return by_key[order_within(group_numbers(self.keys[by_key]), self.times[by_key])]
@@ -144,15 +144,19 @@ class RetainedEvents:
         """Concatenate the events of the parts."""
         if len(parts) == 1:
             return parts[0]
-        given = {name: _concat_columns([getattr(part, name) for part in parts]) for name in COLUMNS}
-        given |= {name: _concat_masks([getattr(part, name) for part in parts], parts) for name in FLAGS}
+        optional = {name: _concat_columns([getattr(part, name) for part in parts]) for name in COLUMNS}
+        optional |= {name: _concat_masks([getattr(part, name) for part in parts], parts) for name in FLAGS}
         payload = pa.concat_tables([part.payload for part in parts])
-        return RetainedEvents(times=np.concatenate([part.times for part in parts]), payload=payload, **given)
+        return RetainedEvents(times=np.concatenate([part.times for part in parts]), payload=payload, **optional)
 
     def flags(self) -> NDArray[np.uint8]:
         """Returns the flags of each event, as stored."""
         flags = np.zeros(len(self), np.uint8)
-        for bit, mask in ((ACCOUNTED, self.accounted), (NOT_LIVE, self.finished), (IN_LAST_WINDOW, self.last)):
+        for bit, mask in (
+            (ACCOUNTED, self.accounted),
+            (NOT_LIVE, self.finished),
+            (IN_LAST_WINDOW, self.in_last_window),
+        ):
             if mask is not None:
                 flags |= mask * np.uint8(bit)
         return flags
@@ -165,16 +169,16 @@ def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return needed
 
 
-def live_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
+def live_rows(events: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
     """Returns the rows that a window may still need."""
     finished = (flags & NOT_LIVE) != 0
-    return held.take(np.flatnonzero(~finished)) if finished.any() else held
+    return events.take(np.flatnonzero(~finished)) if finished.any() else events
 
 
-def needed_rows(held: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
+def needed_rows(events: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
     """Returns the rows that are still needed: live events, and those that may have to be reported as expired."""
     needed = is_needed(flags)
-    return held if needed.all() else held.take(np.flatnonzero(needed))
+    return events if needed.all() else events.take(np.flatnonzero(needed))
 
 
 def _rows_at(column: NDArray[Any] | None, indices: NDArray[np.int64]) -> Any:
@@ -218,39 +222,41 @@ INTERNAL_COLUMNS = (TIME_COLUMN, *STORED_AS.values())
 """The columns that windbolt adds to segments."""
 
 
-def write_retained(writer: SegmentWriter, held: RetainedEvents, streams: int) -> Ref:
+def write_retained(writer: SegmentWriter, events: RetainedEvents, streams: int) -> Ref:
     """Write events as a section of a segment, and their flags if any is set; ``streams``: the number of input
     streams."""
-    columns: dict[str, Any] = dict(zip(held.payload.column_names, held.payload.columns, strict=True))
-    columns[TIME_COLUMN] = pa.array(held.times)
-    given = {stored: getattr(held, name) for name, stored in STORED_AS.items()}
-    columns.update({stored: pa.array(array) for stored, array in given.items() if array is not None})
-    if held.weights is not None:
-        columns.update(weight_columns(held.weights))
+    columns: dict[str, Any] = dict(zip(events.payload.column_names, events.payload.columns, strict=True))
+    columns[TIME_COLUMN] = pa.array(events.times)
+    optional = {stored: getattr(events, name) for name, stored in STORED_AS.items()}
+    columns.update({stored: pa.array(array) for stored, array in optional.items() if array is not None})
+    if events.weights is not None:
+        columns.update(weight_columns(events.weights))
     ref = writer.add(pa.table(columns))
-    by_stream = tuple(held.by_stream(streams).tolist())
-    ref = replace(ref, earliest_live=int(held.times.min()), latest_live=int(held.times.max()), by_stream=by_stream)
-    flags = held.flags()
-    if flags.any() or held.numbers is not None:
-        ref = flag(writer, ref, flags, held, streams)
+    by_stream = tuple(events.by_stream(streams).tolist())
+    ref = replace(ref, earliest_live=int(events.times.min()), latest_live=int(events.times.max()), by_stream=by_stream)
+    flags = events.flags()
+    if flags.any() or events.numbers is not None:
+        ref = write_flags(writer, ref, flags, events, streams)
     return ref
 
 
-def flag(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], held: RetainedEvents, streams: int) -> Ref:
+def write_flags(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], events: RetainedEvents, streams: int) -> Ref:
     """Write new flags and numbers for the rows of a section. Returns the reference to the section with these flags.
-    ``held``: all rows of the section, in order."""
+    ``events``: all rows of the section, in order."""
     live, needed = (flags & NOT_LIVE) == 0, is_needed(flags)
     columns = {"flags": pa.array(flags)}
-    if held.numbers is not None:
-        columns["numbers"] = pa.array(held.numbers)
-    where = writer.add(pa.table(columns))
-    times = held.times[live]
+    if events.numbers is not None:
+        columns["numbers"] = pa.array(events.numbers)
+    flags_ref = writer.add(pa.table(columns))
+    times = events.times[live]
     return replace(
         ref,
-        flags=Flags(where.segment, where.offset, where.length, where.checksum, int(np.count_nonzero(needed))),
+        flags=Flags(
+            flags_ref.segment, flags_ref.offset, flags_ref.length, flags_ref.checksum, int(np.count_nonzero(needed))
+        ),
         earliest_live=int(times.min()) if len(times) else None,
         latest_live=int(times.max()) if len(times) else None,
-        by_stream=tuple(held.by_stream(streams, needed).tolist()),
+        by_stream=tuple(events.by_stream(streams, needed).tolist()),
     )
 
 
@@ -259,30 +265,34 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
     table = store.read(ref)
     names = table.column_names
     weights = weights_of(table)
-    users = [at for at, name in enumerate(names) if name not in INTERNAL_COLUMNS and not name.startswith(WEIGHT_COLUMN)]
+    user_columns = [
+        at for at, name in enumerate(names) if name not in INTERNAL_COLUMNS and not name.startswith(WEIGHT_COLUMN)
+    ]
 
     def column(name: str) -> Any:
         return table.column(name).to_numpy() if name in names else None
 
     flags, numbers = np.zeros(table.num_rows, np.uint8), None
-    where = ref.ref_of_flags()
-    if where is not None:
-        beside = store.read(where)
-        flags = beside.column("flags").to_numpy()
-        numbers = beside.column("numbers").to_numpy() if "numbers" in beside.column_names else None
-    given = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
+    flags_ref = ref.ref_of_flags()
+    if flags_ref is not None:
+        flags_table = store.read(flags_ref)
+        flags = flags_table.column("flags").to_numpy()
+        numbers = flags_table.column("numbers").to_numpy() if "numbers" in flags_table.column_names else None
+    optional = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
     if (flags & IN_LAST_WINDOW).any():
-        given |= {"last": (flags & IN_LAST_WINDOW) != 0, "finished": (flags & NOT_LIVE) != 0}
-    times, payload = column(TIME_COLUMN), table.select(users)
-    held = RetainedEvents(times=times, payload=payload, **given, weights=weights, accounted=(flags & ACCOUNTED) != 0)
-    return held, flags
+        optional |= {"in_last_window": (flags & IN_LAST_WINDOW) != 0, "finished": (flags & NOT_LIVE) != 0}
+    times, payload = column(TIME_COLUMN), table.select(user_columns)
+    events = RetainedEvents(
+        times=times, payload=payload, **optional, weights=weights, accounted=(flags & ACCOUNTED) != 0
+    )
+    return events, flags
 
 
 def read_needed(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[np.uint8]]:
     """Returns the rows of a section that are still needed, with their flags."""
-    held, flags = read_retained(store, ref)
+    events, flags = read_retained(store, ref)
     needed = np.flatnonzero(is_needed(flags))
-    return held.take(needed), flags[needed]
+    return events.take(needed), flags[needed]
 
 
 # Sorted events, as assigners take them.
@@ -290,7 +300,7 @@ def read_needed(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArray[
 
 class SortedEvents:
     """The events of one task in order of (key, time), with their flags and accounts. A *member* is an index in this
-    order, a *place* is an index in the order of the given events."""
+    order, a *row index* is an index in the order of the given events."""
 
     def __init__(
         self,
@@ -339,40 +349,40 @@ class SortedEvents:
 
     @property
     def in_order(self) -> bool:
-        """True if the given events are sorted, so that members equal places."""
+        """True if the given events are sorted, so that members equal row indices."""
         return self._order is None
 
-    def places(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the places of these members."""
+    def row_indices(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the row indices of these members."""
         return members if self._order is None else self._order[members]
 
-    def take(self, places: NDArray[np.int64]) -> RetainedEvents:
-        """Returns the events at these places."""
-        return self._events.take(places)
+    def take(self, row_indices: NDArray[np.int64]) -> RetainedEvents:
+        """Returns the events at these row indices."""
+        return self._events.take(row_indices)
 
     def in_given_order(self, column: NDArray[Any]) -> NDArray[Any]:
         """Returns a column, which has a value for each event, in the order of the given events."""
         if self._order is None:
             return column
-        given = np.empty(len(column), column.dtype)
-        given[self._order] = column
-        return given
+        values = np.empty(len(column), column.dtype)
+        values[self._order] = column
+        return values
 
     def account_new(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Count the members of firing windows that have been in no window as windowed. Returns a mask of them, each
-        once."""
-        new = self.unaccounted(members)
-        if new.any():
-            self.mark_accounted(members[new])
-        return new
+        """Count as windowed those members of firing windows that have been in no window. Returns a mask of them; of
+        equal members only the first is in it."""
+        new_members = self.unaccounted(members)
+        if new_members.any():
+            self.mark_accounted(members[new_members])
+        return new_members
 
     def unaccounted(self, members: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of the members that have been in no window; of equal members only the first."""
         unaccounted: NDArray[np.bool_] = ~self.accounted[members]
         if unaccounted.any():
-            first = np.zeros(len(members), np.bool_)
-            first[np.unique(members, return_index=True)[1]] = True
-            unaccounted &= first
+            is_first = np.zeros(len(members), np.bool_)
+            is_first[np.unique(members, return_index=True)[1]] = True
+            unaccounted &= is_first
         return unaccounted
 
     def sizes(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -380,11 +390,11 @@ class SortedEvents:
         weights = self._events.weights
         if weights is None:
             return np.ones(len(members), np.int64)
-        sizes: NDArray[np.int64] = weights.sum(axis=1)[self.places(members)]
+        sizes: NDArray[np.int64] = weights.sum(axis=1)[self.row_indices(members)]
         return sizes
 
     def mark_accounted(self, members: NDArray[np.int64]) -> None:
-        """Count these members as windowed; they are different, and have been in no window."""
+        """Count these members as windowed. No member is twice among them, and none has been in a window."""
         mask = np.zeros(len(self.accounted), np.bool_)
         mask[members] = True
         self.count("windowed", mask)
@@ -416,25 +426,25 @@ class SortedEvents:
         keys: list[Any] = [None] * len(members)
         codes = self.stream_codes(members)
         for code in np.unique(codes).tolist():
-            of_stream = np.flatnonzero(codes == code)
-            values = self._keys_by(self._keys[code], members[of_stream])
-            for index, key in zip(of_stream.tolist(), values, strict=True):
+            on_stream = np.flatnonzero(codes == code)
+            values = self._keys_by(self._keys[code], members[on_stream])
+            for index, key in zip(on_stream.tolist(), values, strict=True):
                 keys[index] = key
         return keys
 
     def key_rows(self, members: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
         """Returns the key columns of these members, which have the same names on all streams."""
-        return take_rows(self.payload.select(list(columns)), self.places(members))
+        return take_rows(self.payload.select(list(columns)), self.row_indices(members))
 
     def _keys_by(self, names: Sequence[str], members: NDArray[np.int64]) -> list[Any]:
-        rows = take_rows(self.payload.select(list(names)), self.places(members))
+        rows = take_rows(self.payload.select(list(names)), self.row_indices(members))
         columns = [column.to_pylist() for column in rows.columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def stream_codes(self, members: NDArray[np.int64]) -> NDArray[np.int8]:
         """Returns the stream code of each of these members."""
         codes = self._events.streams
-        return np.zeros(len(members), np.int8) if codes is None else codes[self.places(members)]
+        return np.zeros(len(members), np.int8) if codes is None else codes[self.row_indices(members)]
 
     def streams_of(self, members: NDArray[np.int64]) -> list[str]:
         """Returns the name of the stream of each of these members."""
@@ -445,9 +455,9 @@ class SortedEvents:
         null = np.zeros(len(self), np.bool_)
         sides = self.stream_codes(np.arange(len(self)))
         for side, names in enumerate(self._keys):
-            of_side = sides == side
+            on_side = sides == side
             for name in names:
-                null |= of_side & self._sorted(self._events.payload.column(name).is_null().to_numpy())
+                null |= on_side & self._sorted(self._events.payload.column(name).is_null().to_numpy())
         if codes is None or not null.any():
             return codes
         steps = np.zeros(len(codes), np.int64)

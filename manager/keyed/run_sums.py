@@ -28,7 +28,7 @@ from windowing.aggregates.groups import Groups, Keys
 from windowing.bolts.aggregate_bolt import BoundAggregates
 from windowing.columns import take_rows
 from windowing.timestamps import FOREVER
-from windowing.window import TupleWindow, whole
+from windowing.window import TupleWindow, in_one_piece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,21 +52,21 @@ class RunSums(PartialSums):
         assigner: SessionWindows | GridWindows | GridsTogether | CountedWindows,
         key: Sequence[str],
         streams: int,
-        traced: tuple[str, Accumulator] | None = None,
+        traced_column: tuple[str, Accumulator] | None = None,
     ) -> None:
         """``key``: the key columns of windows. See ``PartialSums`` for the other arguments."""
-        super().__init__(aggregates, streams, traced)
+        super().__init__(aggregates, streams, traced_column)
         self.assigner = assigner
-        self._named = tuple(dict.fromkeys((*key, *aggregates.by)))
+        self._key_columns = tuple(dict.fromkeys((*key, *aggregates.by)))
         """The columns that rows have in common with events: the key of windows, and the key of results."""
-        self._split_by = tuple(name for name in aggregates.by if name not in key)
+        self._extra_key_columns = tuple(name for name in aggregates.by if name not in key)
         """The columns of the result's key that are not in the windows' key; a run has a row for each of their
         values."""
 
     @property
     def _prefix(self) -> str:
         prefix = "_sum."
-        while any(name.startswith(prefix) for name in self._named):
+        while any(name.startswith(prefix) for name in self._key_columns):
             prefix = f"_{prefix}"
         return prefix
 
@@ -84,45 +84,51 @@ class RunSums(PartialSums):
         earlier events, whose keys have codes of the same kind.
         """
         runs = self._runs_of(events, codes) if before is None else self._runs_after(before, events, codes)
-        split = self._split(events)
-        groups = Groups(runs.numbers * split.size + split.codes, len(runs.starts) * split.size)
+        extra_keys = self._extra_keys(events)
+        groups = Groups(runs.numbers * extra_keys.size + extra_keys.codes, len(runs.starts) * extra_keys.size)
         columns = EventColumns(self._columns_read(events.payload), events.times)
         states = [accumulator.fold(columns, groups) for accumulator in self.accumulators]
-        return self._rows(events, runs, groups, states, self._weights(events.streams, groups))
+        return self._rows(events, runs, groups, states, self._event_counts(events.streams, groups))
 
     def merge(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> RetainedEvents:
         """Merge one or more rows, in order of arrival. The rows of a run become up to two rows: of the events that
         have been in a window, and of the other events. ``codes``: as for ``fold``."""
         runs = self._runs_of(rows, codes)
-        split = self._split(rows)
+        extra_keys = self._extra_keys(rows)
         fresh = np.ones(len(rows), np.int64) if rows.accounted is None else (~rows.accounted).astype(np.int64)
-        groups = Groups((2 * runs.numbers + fresh) * split.size + split.codes, 2 * len(runs.starts) * split.size)
+        groups = Groups(
+            (2 * runs.numbers + fresh) * extra_keys.size + extra_keys.codes, 2 * len(runs.starts) * extra_keys.size
+        )
         return self._rows(rows, runs, groups, *self._merged_rows(rows, groups))
 
-    def results(self, events: SortedEvents, piece: WindowMembers) -> WindowResults:
+    def results(self, events: SortedEvents, windows: WindowMembers) -> WindowResults:
         """Returns the result rows of windows; ``events``: the rows that they are aggregated from."""
-        places = events.places(piece.members)
-        order = np.argsort(places)  # by arrival
-        rows = events.take(places[order])
-        windows = np.repeat(np.arange(len(piece)), np.diff(piece.offsets))[order]
+        row_indices = events.row_indices(windows.members)
+        order = np.argsort(row_indices)  # by arrival
+        rows = events.take(row_indices[order])
+        window_of_row = np.repeat(np.arange(len(windows)), np.diff(windows.offsets))[order]
         keys = Keys.of(
-            [whole(rows.payload.column(name)) for name in self.aggregates.by], len(rows), ordered=bool(self._split_by)
+            [in_one_piece(rows.payload.column(name)) for name in self.aggregates.by],
+            len(rows),
+            ordered=bool(self._extra_key_columns),
         )
-        if self._split_by:
-            groups = Groups(windows * keys.size + keys.codes, len(piece) * keys.size)
-            of_window, codes = groups.present_codes // keys.size, groups.present_codes % keys.size
+        if self._extra_key_columns:
+            groups = Groups(window_of_row * keys.size + keys.codes, len(windows) * keys.size)
+            window_of_result, codes = groups.present_codes // keys.size, groups.present_codes % keys.size
         else:  # a window has one row
-            groups = Groups(windows, len(piece))
-            of_window, codes = groups.present_codes, keys.codes[_firsts(groups)]
+            groups = Groups(window_of_row, len(windows))
+            window_of_result, codes = groups.present_codes, keys.codes[_first_rows(groups)]
         states, weights = self._merged_rows(rows, groups)
         has_start = None if self.assigner.ends_by_time else np.zeros(len(groups), np.bool_)
-        row_windows = RowWindows(weights.sum(axis=1), piece.starts[of_window], piece.ends[of_window], has_start)
-        return WindowResults(self.aggregates.result(keys.columns(codes), states, row_windows), of_window)
+        row_windows = RowWindows(
+            weights.sum(axis=1), windows.starts[window_of_result], windows.ends[window_of_result], has_start
+        )
+        return WindowResults(self.aggregates.result(keys.columns(codes), states, row_windows), window_of_result)
 
     def traced_states(self, payload: pa.Table) -> State:
         """Returns the state of the tracing accumulator of rows with this payload."""
-        assert self.traced is not None
-        return self._loaded_states(payload)[self.traced]
+        assert self.trace_index is not None
+        return self._loaded_states(payload)[self.trace_index]
 
     def _runs_of(self, rows: RetainedEvents, codes: NDArray[np.int64] | None) -> EventRuns:
         """Returns the runs of these rows."""
@@ -140,21 +146,23 @@ class RunSums(PartialSums):
         """Returns the runs of events. A run may continue a run of ``before``, the rows of earlier events."""
         assert before.keys is not None
         assert codes is not None
-        none, first = events.payload.select([]), len(before)
-        single = np.eye(1, self.streams, dtype=np.int64).repeat(len(events), axis=0)
-        news = RetainedEvents(times=events.times, payload=none, covered_until=events.times, weights=single)
-        olds = replace(before, payload=none)
-        numbers = self._runs_of(RetainedEvents.concat([olds, news]), np.concatenate([before.keys, codes])).numbers[
-            first:
-        ]
+        no_columns, old_count = events.payload.select([]), len(before)
+        one_event_each = np.eye(1, self.streams, dtype=np.int64).repeat(len(events), axis=0)
+        new_events = RetainedEvents(
+            times=events.times, payload=no_columns, covered_until=events.times, weights=one_event_each
+        )
+        old_rows = replace(before, payload=no_columns)
+        numbers = self._runs_of(
+            RetainedEvents.concat([old_rows, new_events]), np.concatenate([before.keys, codes])
+        ).numbers[old_count:]
         distinct, numbers = np.unique(numbers, return_inverse=True)
         runs = Groups(numbers, len(distinct))
-        starts = runs.reduced(np.minimum, events.times, FOREVER)
-        return EventRuns(numbers, starts, runs.reduced(np.maximum, events.times, -FOREVER))
+        starts = runs.reduce(np.minimum, events.times, FOREVER)
+        return EventRuns(numbers, starts, runs.reduce(np.maximum, events.times, -FOREVER))
 
-    def _split(self, rows: RetainedEvents) -> Keys:
-        """Returns the keys by which a run has several rows."""
-        return Keys.of([whole(rows.payload.column(name)) for name in self._split_by], len(rows))
+    def _extra_keys(self, rows: RetainedEvents) -> Keys:
+        """Returns the values of the columns by which a run is divided into several rows."""
+        return Keys.of([in_one_piece(rows.payload.column(name)) for name in self._extra_key_columns], len(rows))
 
     def _merged_rows(self, rows: RetainedEvents, groups: Groups) -> tuple[list[State], NDArray[np.int64]]:
         """Returns the merged states of groups of rows, and the number of events of each group, by input stream."""
@@ -170,34 +178,34 @@ class RunSums(PartialSums):
         weights: NDArray[np.int64],
     ) -> RetainedEvents:
         """Returns a row for each group of events or rows; a group belongs to one run."""
-        firsts = _firsts(groups)
-        run = runs.numbers[firsts]
-        named = take_rows(source.payload.select(list(self._named)), firsts)
-        columns: dict[str, Any] = dict(zip(named.column_names, named.columns, strict=True))
+        first_rows = _first_rows(groups)
+        run = runs.numbers[first_rows]
+        key_table = take_rows(source.payload.select(list(self._key_columns)), first_rows)
+        columns: dict[str, Any] = dict(zip(key_table.column_names, key_table.columns, strict=True))
         for accumulator, state, names in zip(self.accumulators, states, self.columns, strict=True):
-            columns |= zip(names, accumulator.stored(state), strict=True)
+            columns |= zip(names, accumulator.to_columns(state), strict=True)
         if not columns:  # a count of all events needs only the weights
             columns["nothing"] = pa.nulls(len(groups))
         closed_until = source.closed_until
         if closed_until is not None:
-            closed_until = groups.reduced(np.minimum, np.array(closed_until), FOREVER)
+            closed_until = groups.reduce(np.minimum, np.array(closed_until), FOREVER)
         return RetainedEvents(
             times=runs.starts[run],
             payload=pa.table(columns),
-            keys=None if source.keys is None else source.keys[firsts],
+            keys=None if source.keys is None else source.keys[first_rows],
             closed_until=closed_until,
             covered_until=None if runs.covered_until is None else runs.covered_until[run],
             weights=weights,
-            accounted=None if source.weights is None or source.accounted is None else source.accounted[firsts],
+            accounted=None if source.weights is None or source.accounted is None else source.accounted[first_rows],
         )
 
 
-def _firsts(groups: Groups) -> NDArray[np.int64]:
+def _first_rows(groups: Groups) -> NDArray[np.int64]:
     """Returns the first row of each group."""
-    firsts = np.empty(len(groups), np.int64)
+    first_rows = np.empty(len(groups), np.int64)
     numbers = groups.numbers
-    firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return firsts
+    first_rows[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return first_rows
 
 
 # Fired windows.
@@ -210,35 +218,35 @@ class FiredSums:
     sums: RunSums
     events: SortedEvents
     """The rows of the task."""
-    piece: WindowMembers
+    windows: WindowMembers
     """The windows and their rows."""
     fresh: NDArray[np.bool_]
     """A mask of the members that have been in no window before."""
-    windows: Sequence[TupleWindow] | None
+    tuple_windows: Sequence[TupleWindow] | None
     """The windows as TupleWindows, which hold rows, not events; None if they are not needed."""
 
     def __len__(self) -> int:
-        return len(self.piece)
+        return len(self.windows)
 
     def filter(self, mask: NDArray[np.bool_]) -> FiredSums:
         """Returns the windows for which the mask is true."""
         if mask.all():
             return self
-        windows = None
-        if self.windows is not None:
-            windows = [self.windows[index] for index in np.flatnonzero(mask).tolist()]
-        fresh = self.fresh[np.repeat(mask, np.diff(self.piece.offsets))]
-        return replace(self, piece=self.piece.filter(mask), fresh=fresh, windows=windows)
+        tuple_windows = None
+        if self.tuple_windows is not None:
+            tuple_windows = [self.tuple_windows[index] for index in np.flatnonzero(mask).tolist()]
+        fresh = self.fresh[np.repeat(mask, np.diff(self.windows.offsets))]
+        return replace(self, windows=self.windows.filter(mask), fresh=fresh, tuple_windows=tuple_windows)
 
     def results(self) -> WindowResults:
         """Returns the result rows of all windows."""
-        return self.sums.results(self.events, self.piece)
+        return self.sums.results(self.events, self.windows)
 
-    def traced(self) -> Iterator[tuple[State, NDArray[np.bool_]]]:
+    def traced_by_window(self) -> Iterator[tuple[State, NDArray[np.bool_]]]:
         """Yields, for each window, the tracing states of its rows in order of arrival, and a mask of the rows that were
         in no window before."""
-        offsets = self.piece.offsets.tolist()
+        offsets = self.windows.offsets.tolist()
         for low, high in pairwise(offsets):
-            places = self.events.places(self.piece.members[low:high])
-            order = np.argsort(places)
-            yield self.sums.traced_states(self.events.take(places[order]).payload), self.fresh[low:high][order]
+            row_indices = self.events.row_indices(self.windows.members[low:high])
+            order = np.argsort(row_indices)
+            yield self.sums.traced_states(self.events.take(row_indices[order]).payload), self.fresh[low:high][order]

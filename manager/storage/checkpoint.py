@@ -16,10 +16,10 @@ from manager.storage.files import (
     as_storage_error,
     delete,
     delete_folder,
-    during,
     empty_folder,
     make_folder,
     path_type,
+    storage_errors_during,
     sync_folder,
 )
 from manager.storage.manifest import Manifest, batch_in_words, batch_key, batch_name
@@ -42,7 +42,7 @@ from windowing.errors import CheckpointError, DamagedCheckpoint
 # A checkpoint without a lock has a log, whose last entry is valid. Copies of the entry may be older (decision 87).
 
 
-def check_batch(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
+def read_verified_manifest(files: SealedFolder, segments: FileSegments, key: str) -> Manifest:
     """Returns the manifest of a batch, after verifying all its sections. Raises DamagedCheckpoint for a damaged
     section."""
     manifest = read_manifest(files, key)
@@ -59,8 +59,8 @@ def read_committed(files: SealedFolder) -> Committed:
 
 def kept_batches(files: SealedFolder) -> list[str]:
     """Returns the keys of the batches to which a run can go back, in order of time."""
-    first = read_committed(files).first or ""
-    return [key for key in files.names("manifests") if key >= first]
+    oldest = read_committed(files).first or ""
+    return [key for key in files.names("manifests") if key >= oldest]
 
 
 def read_note(files: SealedFolder, name: str) -> Any:
@@ -70,9 +70,9 @@ def read_note(files: SealedFolder, name: str) -> Any:
 
 def read_manifest(files: SealedFolder, key: str) -> Manifest:
     """Returns the manifest of a batch. Raises DamagedCheckpoint if it is damaged or missing."""
-    last = read_committed(files)
-    if last.batch == key and last.manifest is not None:
-        return manifest_of(last.manifest, files, key)
+    committed = read_committed(files)
+    if committed.batch == key and committed.manifest is not None:
+        return manifest_of(committed.manifest, files, key)
     return read_copy(files, key)
 
 
@@ -94,9 +94,11 @@ def manifest_of(values: Any, files: SealedFolder, key: str) -> Manifest:
         raise DamagedCheckpoint(
             f"manifest {path} cannot be understood", why=f"{type(error).__name__}: {error}"
         ) from error
-    found = batch_key(manifest.batch, manifest.closing)
-    if found != key:
-        raise DamagedCheckpoint(f"manifest {path} belongs to another batch", why=f"its content is of batch {found}")
+    key_in_manifest = batch_key(manifest.batch, manifest.closing)
+    if key_in_manifest != key:
+        raise DamagedCheckpoint(
+            f"manifest {path} belongs to another batch", why=f"its content is of batch {key_in_manifest}"
+        )
     return manifest
 
 
@@ -156,7 +158,7 @@ class MemoryCheckpoint:
     segments: MemorySegments = field(default_factory=MemorySegments)
     epoch: int = 0
     place: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Stands for where it is: no other checkpoint has the same."""
+    """A unique name in place of a location."""
     _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
     _committed: list[str] = field(default_factory=list)
     _segments: dict[str, set[str]] = field(default_factory=dict)
@@ -192,10 +194,10 @@ class MemoryCheckpoint:
     def commit(self, manifest: Manifest) -> None:
         """Make the manifest the current state, and delete segments that no kept manifest refers to."""
         text, before = manifest.to_json(), self._committed[-1:]
-        known = [self._segments.get(each) or Manifest.from_json(each).segments() for each in before]
+        segments_before = [self._segments.get(each) or Manifest.from_json(each).segments() for each in before]
         self._committed, self._segments = [*before, text], {text: manifest.segments()}
-        needed = self._segments[text].union(*known)
-        for name in self.segments.tables.keys() - needed:
+        needed_segments = self._segments[text].union(*segments_before)
+        for name in self.segments.tables.keys() - needed_segments:
             del self.segments.tables[name]
         self._plans = {key: plan for key, plan in self._plans.items() if key > batch_key(manifest.batch - 1, False)}
 
@@ -228,7 +230,7 @@ class FileCheckpoint:
         self._log = None if uri is None else FencedLog(self.files)
         self._committed = Committed()
         """The committed state that this run has written or found last; empty before the claim."""
-        self._kept: list[Manifest] = []
+        self._kept_manifests: list[Manifest] = []
         self._superfluous: tuple[str, str, set[str]] | None = None
         """The arguments of ``_clean`` after the last commit; None once the superfluous files are deleted."""
         self._swept = False
@@ -245,13 +247,14 @@ class FileCheckpoint:
 
     @property
     def place(self) -> str:
-        """Where it is, by which runs on it are told from others."""
+        """Its location: a resolved local path or a URI. No other checkpoint has the same."""
         return os.path.realpath(self.root) if self.uri is None else self.uri
 
     def claim(self, owner: Owner, back_to: str | None = None, *, again: bool = False) -> None:
         """Claim the checkpoint, if it has no lock; the former owner can then no longer commit.
 
-        ``back_to``: the batch whose state the checkpoint is to get. ``again``: as for ``FencedLog.claim``.
+        ``back_to``: the batch to whose state the checkpoint goes back; None: the state stays. ``again``: as for
+        ``FencedLog.claim``.
         """
         if self._log is not None:
             self._committed = self._log.claim(owner, lambda before: self._settle(before, back_to), again=again)
@@ -266,14 +269,14 @@ class FileCheckpoint:
 
     def latest(self) -> Manifest | None:
         """Returns the manifest committed last; None before the first commit. Damaged older manifests are ignored."""
-        kept = self.batches()[-self.keep :]
-        self._kept = []
-        for key in kept[:-1]:
+        kept_names = self.batches()[-self.keep :]
+        self._kept_manifests = []
+        for key in kept_names[:-1]:
             with suppress(*UNREADABLE):
-                self._kept.append(read_copy(self.files, key))
-        self._kept.extend(self.manifest(key) for key in kept[-1:])
-        self._all_readable = len(self._kept) == len(kept)
-        return self._kept[-1] if self._kept else None
+                self._kept_manifests.append(read_copy(self.files, key))
+        self._kept_manifests.extend(self.manifest(key) for key in kept_names[-1:])
+        self._all_readable = len(self._kept_manifests) == len(kept_names)
+        return self._kept_manifests[-1] if self._kept_manifests else None
 
     def batches(self) -> list[str]:
         """Returns the keys of the batches whose manifests are kept, in order of time."""
@@ -312,16 +315,16 @@ class FileCheckpoint:
         self.files.write(name, {"batch": key, "plan": plan, "epoch": self.epoch, "id": uuid.uuid4().hex})
         return True
 
-    def plan_as_other(self, key: str) -> None:
-        """Change the run id in the plan of a batch, because the rows of the batch will change: a sink must not take the
-        new rows for the old.
+    def change_run_in_plan(self, key: str) -> None:
+        """Change the run id in the plan of a batch. Called if the rows of the batch will change, so that a sink does
+        not take the new rows for the old.
 
         The first half of the id stays, because it identifies a checkpoint without commits.
         """
         plan = read_plan(self.files, key)
         if plan is not None:
-            half = len(plan["run"]) // 2
-            plan = plan | {"run": plan["run"][:half] + uuid.uuid4().hex[half:]}
+            half_length = len(plan["run"]) // 2
+            plan = plan | {"run": plan["run"][:half_length] + uuid.uuid4().hex[half_length:]}
             self.files.write(f"plans/{key}", {"batch": key, "plan": plan, "epoch": self.epoch, "id": uuid.uuid4().hex})
 
     def planned(self, key: str) -> bool:
@@ -329,8 +332,8 @@ class FileCheckpoint:
         return self.files.has(f"plans/{key}")
 
     def sync_plans(self) -> None:
-        """Make the local plans survive a power cut; called before a batch is made known to an outside system, because a
-        re-run must then follow the plan."""
+        """Make the local plans survive a power cut. Called before an outside system learns of a batch, because a re-run
+        must then follow the plan."""
         if self.uri is None:
             sync_folder(f"{self.root}/plans")
 
@@ -338,10 +341,10 @@ class FileCheckpoint:
         """Returns the input that a batch leaves out because workers die on it, in order of discovery."""
         return self.files.read(f"deadly/{key}") or []
 
-    def note_poison_input(self, key: str, found: list[dict[str, Any]]) -> None:
+    def note_poison_input(self, key: str, poison: list[dict[str, Any]]) -> None:
         """Store all input that a batch leaves out, so that a re-run leaves out the same input."""
         make_folder(self._fs, f"{self.root}/deadly")
-        self.files.write(f"deadly/{key}", found)
+        self.files.write(f"deadly/{key}", poison)
 
     def begin(self, key: str) -> None:
         """Delete the segments of an earlier attempt at a batch; called before the batch writes its first segment.
@@ -372,11 +375,13 @@ class FileCheckpoint:
         """Make the manifest the current state; ``clean`` then deletes files that no kept manifest refers to."""
         self.clean()
         key = batch_key(manifest.batch, manifest.closing)
-        before = set().union(*(kept.segments() for kept in self._kept))
-        self._commit(key, manifest, before)
-        last = batch_key(self._kept[-1].batch, self._kept[-1].closing) if self._kept else key
-        self._kept = [*self._kept, manifest][-self.keep :]
-        self._superfluous = (key, last, before)
+        segments_before = set().union(*(kept_manifest.segments() for kept_manifest in self._kept_manifests))
+        self._commit(key, manifest, segments_before)
+        previous = (
+            batch_key(self._kept_manifests[-1].batch, self._kept_manifests[-1].closing) if self._kept_manifests else key
+        )
+        self._kept_manifests = [*self._kept_manifests, manifest][-self.keep :]
+        self._superfluous = (key, previous, segments_before)
 
     def clean(self) -> None:
         """Delete the files that the last commit has made superfluous.
@@ -386,19 +391,21 @@ class FileCheckpoint:
         """
         if self._superfluous is None:
             return
-        key, last, before = self._superfluous
+        key, previous, segments_before = self._superfluous
         batch = batch_in_words(key)
-        with during(f"deleting what {batch} has made superfluous", f"{batch} is committed"):
-            self._clean(key, last, before)
+        with storage_errors_during(f"deleting what {batch} has made superfluous", f"{batch} is committed"):
+            self._clean(key, previous, segments_before)
         self._superfluous = None
 
-    def _commit(self, key: str, manifest: Manifest, before: set[str]) -> None:
+    def _commit(self, key: str, manifest: Manifest, segments_before: set[str]) -> None:
         values = manifest.to_values()
         if self._log is not None:
             committed = replace(self._committed, batch=key, manifest=values)
             self._log.commit(committed)
             self._committed = committed
-            with during(f"noting that {batch_in_words(key)} is committed", f"{batch_in_words(key)} is committed"):
+            with storage_errors_during(
+                f"noting that {batch_in_words(key)} is committed", f"{batch_in_words(key)} is committed"
+            ):
                 self.files.create(f"manifests/{key}", values)  # a later owner may have written it, too
             return
         if self.files.has(f"manifests/{key}"):
@@ -407,7 +414,7 @@ class FileCheckpoint:
                 why="two runs on one checkpoint would delete each other's state",
                 do="stop one of them, and rerun",
             )
-        self.segments.sync(manifest.segments() - before)
+        self.segments.sync(manifest.segments() - segments_before)
         self.files.write(f"manifests/{key}", values)
 
     def _settle(self, before: Committed | None, back_to: str | None = None) -> Committed:
@@ -441,14 +448,15 @@ class FileCheckpoint:
         if present != values:
             self.files.write(name, values)
 
-    def _refuse_uncommitted(self, last: str | None) -> None:
-        """Raise CheckpointError for a manifest of a batch after ``last``. Called after the claim, because until then
-        the former owner may commit."""
+    def _refuse_uncommitted(self, last_committed: str | None) -> None:
+        """Raise CheckpointError for a manifest of a batch after ``last_committed``. Called after the claim, because
+        until then the former owner may commit."""
         batches = self.batches()
-        if batches and batches[-1] > (last or ""):
+        last_name = "none" if last_committed is None else batch_name(last_committed)
+        if batches and batches[-1] > (last_committed or ""):
             raise CheckpointError(
                 f"checkpoint {self.root} holds batch {batch_name(batches[-1])}, which was never committed",
-                why=f"by {self.root}/turns the last batch is {'none' if last is None else batch_name(last)}",
+                why=f"by {self.root}/turns the last batch is {last_name}",
                 do="if this is a copy that has been used on a local disk, delete the folder turns; else go back to an "
                 "earlier batch (windbolt checkpoint CK --back-to BATCH)",
             )
@@ -460,21 +468,24 @@ class FileCheckpoint:
             make_folder(self._fs, f"{self.root}/segments/{key}")
         return key
 
-    def replace(self, manifest: Manifest | None, notes: Mapping[str, Any], *, alone: bool = False) -> None:
+    def replace(self, manifest: Manifest | None, notes: Mapping[str, Any], *, forget_earlier: bool = False) -> None:
         """Replace the manifest of the last committed batch (None before the first batch), and notes by name.
 
-        ``alone``: a run can no longer go back to earlier batches. With a log, the change is atomic. On the local file
-        system each document is replaced atomically, and the caller must keep runs from starting. The next run deletes
-        unused segments.
+        With a log, the change is atomic. On the local file system each document is replaced atomically, and the caller
+        must keep runs from starting. The next run deletes unused segments.
+
+        ``forget_earlier``: a run can no longer go back to earlier batches.
         """
         key = None if manifest is None else batch_key(manifest.batch, manifest.closing)
         if self._log is not None:
             before = self._committed
             values = None if manifest is None else manifest.to_values()
-            self._commit_entry(Committed(key, values, {**before.notes, **notes}, key if alone else before.first))
+            self._commit_entry(
+                Committed(key, values, {**before.notes, **notes}, key if forget_earlier else before.first)
+            )
             return
         if manifest is not None:
-            if alone:
+            if forget_earlier:
                 self.files.delete(*(f"manifests/{each}" for each in self.batches() if each != key))
             self.segments.sync(manifest.segments())
             self.files.write(f"manifests/{key}", manifest.to_values())
@@ -492,14 +503,14 @@ class FileCheckpoint:
         assert self._log is not None
         self._log.commit(committed)
         self._committed = committed
-        with during("copying what is committed", "it is committed, and the next run copies the rest"):
+        with storage_errors_during("copying what is committed", "it is committed, and the next run copies the rest"):
             self._copy(committed)
 
     def delete_leftovers(self) -> None:
-        """Delete the files that an earlier process has left; called at the end of a run without a commit."""
-        if self._kept and self._all_readable and not self._swept:
-            key = batch_key(self._kept[-1].batch, self._kept[-1].closing)
-            with during("deleting what an earlier run has left", "nothing is lost"):
+        """Delete the files that an earlier process has left; called at the end of a run that has committed nothing."""
+        if self._kept_manifests and self._all_readable and not self._swept:
+            key = batch_key(self._kept_manifests[-1].batch, self._kept_manifests[-1].closing)
+            with storage_errors_during("deleting what an earlier run has left", "nothing is lost"):
                 if self._log is None:
                     self._sweep_drafts()
                 self._clean(key, key, set())
@@ -516,51 +527,51 @@ class FileCheckpoint:
         for documents in ("", "plans", "manifests", "deadly"):
             self.files.sweep(documents)
 
-    def _clean(self, key: str, last: str, before: set[str]) -> None:
+    def _clean(self, key: str, previous: str, segments_before: set[str]) -> None:
         """Delete old plans and manifests, and the segments that no kept manifest refers to.
 
-        ``key``: the batch committed last. ``last``: the previous batch, whose folder may have segments that no other
-        batch needed. ``before``: the segments of the manifests that were kept until now.
+        ``key``: the batch committed last. ``previous``: the batch before it. Its folder may hold segments that no other
+        batch needed. ``segments_before``: the segments of the manifests that were kept until now.
         """
-        named = set().union(*(manifest.segments() for manifest in self._kept))
-        keep_from = batch_key(self._kept[0].batch, self._kept[0].closing)
-        old = [
+        needed_segments = set().union(*(manifest.segments() for manifest in self._kept_manifests))
+        keep_from = batch_key(self._kept_manifests[0].batch, self._kept_manifests[0].closing)
+        unneeded = [
             f"{folder}/{name}"
             for folder in ("plans", "manifests", "deadly")
             for name in self.files.names(folder)
             if name < keep_from
         ]
-        self.files.delete(*old)
+        self.files.delete(*unneeded)
         if self._log is not None:
             self._log.clean()
-            self._clean_of_others(key, named)
+            self._delete_segments_of_others(key, needed_segments)
             return
-        in_use = {segment.split("/")[0] for segment in named}
+        needed_folders = {segment.split("/")[0] for segment in needed_segments}
         for folder in self._names("segments"):
-            if folder < key and folder not in in_use:
+            if folder < key and folder not in needed_folders:
                 delete_folder(self._fs, f"{self.root}/segments/{folder}")
-            elif folder < key and (min(keep_from, last) <= folder or not self._swept):
-                before |= {f"{folder}/{name}" for name in self._names(f"segments/{folder}")}
-        for segment in before - named:
-            if segment.split("/")[0] in in_use:
+            elif folder < key and (min(keep_from, previous) <= folder or not self._swept):
+                segments_before |= {f"{folder}/{name}" for name in self._names(f"segments/{folder}")}
+        for segment in segments_before - needed_segments:
+            if segment.split("/")[0] in needed_folders:
                 # It may have been deleted already.
-                delete(self._fs, f"{self.root}/segments/{segment}", missing=True)
+                delete(self._fs, f"{self.root}/segments/{segment}", missing_ok=True)
         self._swept = True
 
-    def _clean_of_others(self, key: str, named: set[str]) -> None:
+    def _delete_segments_of_others(self, key: str, needed: set[str]) -> None:
         """Delete the segments of earlier batches and earlier owners that no kept manifest refers to; segments of a
         later owner stay."""
         root = f"{self.root}/segments"
         with as_storage_error(root, "listed"):
-            found = self._fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
-        paths = [entry.path for entry in found if entry.type == pafs.FileType.File]
+            infos = self._fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
+        paths = [entry.path for entry in infos if entry.type == pafs.FileType.File]
         doomed = [
             path
             for path in paths
             for name in [path.removeprefix(f"{root}/")]
-            if name not in named and epoch_of(name) <= self.epoch - (name.split("/")[0] >= key)
+            if name not in needed and epoch_of(name) <= self.epoch - (name.split("/")[0] >= key)
         ]
-        delete_all(self._fs, self.uri, doomed, missing=True)
+        delete_all(self._fs, self.uri, doomed, missing_ok=True)
         self._swept = True
 
     def _names(self, folder: str) -> list[str]:

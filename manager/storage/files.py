@@ -44,7 +44,7 @@ _REMEDIES = {
         _NETWORK,
     ),
 }  # fmt: skip
-_ELSEWHERE = "check that it can be read and written there, and that the disk, the network or the store works"
+_OTHER_REMEDY = "check that it can be read and written there, and that the disk, the network or the store works"
 
 
 def as_storage_error(path: str, done: str) -> AbstractContextManager[None]:
@@ -75,17 +75,18 @@ class _StorageErrors(AbstractContextManager[None]):
 
 
 @contextmanager
-def naming_owner(whose: str) -> Iterator[None]:
-    """Add the owner of the file, such as ``sink 'out'``, to a StorageError."""
+def storage_errors_about(owner: str) -> Iterator[None]:
+    """Returns a context manager that adds the owner of the file, such as ``sink 'out'``, to a StorageError."""
     try:
         yield
     except StorageError as error:
-        raise error.about(whose) from error
+        raise error.about(owner) from error
 
 
 @contextmanager
-def during(doing: str, after: str) -> Iterator[None]:
-    """Add to a StorageError what the block was doing, such as ``committing batch 7``, and the state after the error.
+def storage_errors_during(doing: str, after: str) -> Iterator[None]:
+    """Returns a context manager that adds to a StorageError what the block was doing (``doing``), such as ``committing
+    batch 7``, and the state after the error (``after``).
 
     If blocks are nested, the innermost block determines both.
     """
@@ -100,50 +101,50 @@ def during(doing: str, after: str) -> Iterator[None]:
 def why_and_do(error: Exception) -> dict[str, Any]:
     """Returns the arguments ``why`` (the reason from the file system), ``do`` (the remedy) and ``transient`` of a
     StorageError."""
-    do = f"{remedy(_number(error))}, then rerun"
+    do = f"{remedy(_errno_of(error))}, then rerun"
     return {"why": system_reason(error), "do": do, "transient": is_transient(error)}
 
 
 def remedy(number: int) -> str:
-    """Returns advice for an error of a file system. ``number``: its ``errno``, or 0."""
-    return _REMEDIES.get(number, _ELSEWHERE)
+    """Returns advice for an error of a file system. ``number``: its ``errno``; 0 if it has none."""
+    return _REMEDIES.get(number, _OTHER_REMEDY)
 
 
 def system_reason(error: Exception) -> str:
     """Returns the reason of an error, such as ``Permission denied (EACCES)``; without ``errno``, the first line of its
     text."""
-    number = _number(error)
+    number = _errno_of(error)
     if number in errno.errorcode:
         return f"{os.strerror(number)} ({errno.errorcode[number]})"
     return str(error).strip().split("\n", 1)[0] or type(error).__name__
 
 
-def _number(error: Exception) -> int:
+def _errno_of(error: Exception) -> int:
     return getattr(error, "errno", None) or 0
 
 
 # Local file systems that write changes of names to disk in order: if a change is on disk, so are all earlier changes.
 
 
-_KEEPING = frozenset({"ext3", "ext4", "xfs"})
+_ORDERED_FILE_SYSTEMS = frozenset({"ext3", "ext4", "xfs"})
 """File systems with one journal: syncing any file also writes all earlier changes of names (decision 39)."""
 _MOUNTS = "/proc/self/mountinfo"
 
 
 def keeps_order(path: str) -> bool:
     """True if the file system of an existing path is known to write changes of names in order."""
-    return _type_of(os.stat(path).st_dev) in _KEEPING
+    return _file_system_type(os.stat(path).st_dev) in _ORDERED_FILE_SYSTEMS
 
 
 @cache
-def _type_of(device: int) -> str:
+def _file_system_type(device: int) -> str:
     """Returns the type of a mounted file system; "" if unknown, as for volumes of Btrfs and on macOS."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
-                mounted, _, kind = line.partition(" - ")
-                if mounted.split()[2] == number:
+                device_fields, _, kind = line.partition(" - ")
+                if device_fields.split()[2] == number:
                     return kind.split()[0]
     except OSError:
         return ""
@@ -156,7 +157,7 @@ def _type_of(device: int) -> str:
 # their owner may read and write them.
 
 
-_NO_SYNC_OF_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
+_CANNOT_SYNC_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 
 
 def make_private(path: str) -> None:
@@ -214,7 +215,7 @@ def sync_folder(folder: str) -> None:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in _NO_SYNC_OF_FOLDERS:
+            if error.errno not in _CANNOT_SYNC_FOLDERS:
                 raise
         finally:
             os.close(descriptor)
@@ -239,8 +240,8 @@ def refresh_listing(folder: str) -> None:
 def refresh_listings(folder: str) -> None:
     """Call ``refresh_listing`` for a folder and all folders below it."""
     refresh_listing(folder)
-    with as_storage_error(folder, "listed"), os.scandir(folder) as found:
-        below = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+    with as_storage_error(folder, "listed"), os.scandir(folder) as entries:
+        below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     for each in below:
         refresh_listings(each)
 
@@ -262,10 +263,11 @@ def path_type(filesystem: pafs.FileSystem, path: str) -> pafs.FileType:
         return filesystem.get_file_info(path).type
 
 
-def entries(filesystem: pafs.FileSystem, folder: str, *, missing: bool = True) -> list[pafs.FileInfo]:
-    """Returns the entries of a folder, also hidden files. ``missing``: a folder that does not exist counts as empty."""
+def entries(filesystem: pafs.FileSystem, folder: str, *, missing_ok: bool = True) -> list[pafs.FileInfo]:
+    """Returns the entries of a folder, also hidden files. ``missing_ok``: a folder that does not exist counts as
+    empty."""
     with as_storage_error(folder, "listed"):
-        return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing))  # type: ignore[no-any-return]
+        return filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=missing_ok))  # type: ignore[no-any-return]
 
 
 def make_folder(filesystem: pafs.FileSystem, path: str) -> None:
@@ -289,9 +291,9 @@ def move(filesystem: pafs.FileSystem, path: str, target: str) -> None:
         filesystem.move(path, target)
 
 
-def delete(filesystem: pafs.FileSystem, path: str, *, missing: bool = False) -> None:
-    """Delete a file. ``missing``: the file may already be deleted."""
-    with as_storage_error(path, "deleted"), suppress(*([FileNotFoundError] if missing else [])):
+def delete(filesystem: pafs.FileSystem, path: str, *, missing_ok: bool = False) -> None:
+    """Delete a file. ``missing_ok``: the file may already be deleted."""
+    with as_storage_error(path, "deleted"), suppress(*([FileNotFoundError] if missing_ok else [])):
         filesystem.delete_file(path)
 
 

@@ -23,16 +23,16 @@ from windowing.errors import ConfigError, EnvironmentMissing
 
 _PORT = 8020
 """Default port of a NameNode, if neither the address nor Hadoop's configuration has a port."""
-_CALLS = {
+_CLIENT_SETTINGS = {
     "dfs.client.failover.max.attempts": "3",
     "dfs.client.failover.sleep.base.millis": "50",
     "dfs.client.failover.sleep.max.millis": "500",
 }
 """Settings of hdfs-native for few and short retries. Its default is minutes, during which Ctrl-C has no effect;
 ``with_retries`` retries instead."""
-_IN_RUST = re.compile(r'(\w+)\((?:"([\w.$]+)", )?"(.*)"\)', re.DOTALL)
+_RUST_ERROR = re.compile(r'(\w+)\((?:"([\w.$]+)", )?"(.*)"\)', re.DOTALL)
 """Pattern of the texts of hdfs-native's RuntimeErrors: a kind, sometimes a Java class, and a message."""
-_OWN_CLASSES = {
+_ERROR_CLASSES = {
     "AccessControlException": PermissionError,
     "AuthorizationException": PermissionError,
     "ParentNotDirectoryException": NotADirectoryError,
@@ -55,63 +55,63 @@ def client(root: str, process: int) -> Any:
             why="windbolt reads and writes there through that package",
             do="pip install 'windbolt[hdfs]', on all machines",
         ) from error
-    place, _, options = root.partition("?")
+    uri, _, options = root.partition("?")
     if options:
         raise ConfigError(
-            f"{place} is named with options behind a question mark",
+            f"{uri} is named with options behind a question mark",
             why="HDFS has no options in its names",
             do="set HADOOP_USER_NAME in the environment for the user, and the rest in the files of HADOOP_CONF_DIR",
         )
     try:
-        return _connected(hdfs_native.Client, place)
+        return _connect(hdfs_native.Client, uri)
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(
-            f"{place} cannot be reached",
-            why=_text(error),
+            f"{uri} cannot be reached",
+            why=_first_line(error),
             do="name the NameNode, as in hdfs://host:8020/folder; or set HADOOP_CONF_DIR to the folder with the "
             "core-site.xml and hdfs-site.xml of your cluster, which say where it is",
         ) from error
 
 
-def _connected(connect: Any, place: str) -> Any:
-    """Returns a client of the HDFS service, or of the NameNode host, in the URI ``place``."""
+def _connect(client_class: Any, uri: str) -> Any:
+    """Returns a client of the HDFS service, or of the NameNode host, in the URI ``uri``."""
     try:
-        return connect(place, _CALLS)
+        return client_class(uri, _CLIENT_SETTINGS)
     except RuntimeError as error:
-        at = urlsplit(place)
-        if at.scheme != "hdfs" or not at.netloc or "No NameNode hosts" not in str(error):
+        parts = urlsplit(uri)
+        if parts.scheme != "hdfs" or not parts.netloc or "No NameNode hosts" not in str(error):
             raise
-    return connect(f"hdfs://{at.netloc}:{_PORT}/", _CALLS)
+    return client_class(f"hdfs://{parts.netloc}:{_PORT}/", _CLIENT_SETTINGS)
 
 
 @contextmanager
 def as_os_error(place: str) -> Iterator[None]:
     """Raise hdfs-native's errors as the subclass of OSError that a local file would raise, with one line of text.
 
-    Connection errors become ConnectionError, which may pass (``manager/remote.py``).
+    Connection errors become ConnectionError, which counts as transient (``manager/remote.py``).
     """
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError) as error:
-        raise type(error)(_text(error)) from error
+        raise type(error)(_first_line(error)) from error
     except OSError as error:
-        raise ConnectionError(f"{place} does not answer: {_text(error)}") from error
+        raise ConnectionError(f"{place} does not answer: {_first_line(error)}") from error
     except (RuntimeError, NotImplementedError) as error:
-        raise _class_of(error)(f"{place}: {_text(error)}") from error
+        raise _error_class(error)(f"{place}: {_first_line(error)}") from error
 
 
-def _class_of(error: Exception) -> type[OSError]:
-    match = _IN_RUST.fullmatch(str(error))
+def _error_class(error: Exception) -> type[OSError]:
+    match = _RUST_ERROR.fullmatch(str(error))
     if match is None:
         return OSError
     if match[1] == "DataTransferError":  # of a DataNode, after all the others of the block
         return ConnectionError
-    return _OWN_CLASSES.get((match[2] or "").rsplit(".", 1)[-1], OSError)
+    return _ERROR_CLASSES.get((match[2] or "").rsplit(".", 1)[-1], OSError)
 
 
-def _text(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Returns the first line of an error, without Java's stack trace."""
-    match = _IN_RUST.fullmatch(str(error))
+    match = _RUST_ERROR.fullmatch(str(error))
     text = str(error) if match is None else match[3].split("\\n", 1)[0].replace('\\"', '"')
     return text.strip().split("\n", 1)[0]
 
@@ -123,7 +123,7 @@ def _text(error: Exception) -> str:
 
 
 _SCHEMES = ("hdfs", "viewfs")
-_OF_SERVICE = 4
+_DOTS_OF_SERVICE = 4
 """Number of dots in the name of the setting for the address of a NameNode of a service."""
 _PIECE = 1 << 23
 """Maximum number of bytes that are copied at once."""
@@ -135,18 +135,18 @@ def is_hdfs(uri: str | None) -> bool:
 
 
 def cluster_name(authority: str) -> str:
-    """Returns one name for an HDFS, whether a URI names its service or its NameNode.
+    """Returns the name of an HDFS cluster, the same for a URI with its service and for a URI with its NameNode.
 
-    This is the name of the service if Hadoop's configuration has one, else the host. ``authority`` "" is the default
-    HDFS of the configuration; without a default, "" is returned.
+    This is the name of the service if Hadoop's configuration has one, else the host. ``authority``: the host part of
+    the URI; "" for the default HDFS of the configuration. Without a default, "" is returned.
     """
-    configured = _configured()
-    default = urlsplit(configured.get("fs.defaultFS", ""))
+    settings = _hadoop_settings()
+    default = urlsplit(settings.get("fs.defaultFS", ""))
     host = authority or (default.netloc if default.scheme == "hdfs" else "")
     services = {
         _host(address): name.split(".")[3].lower()
-        for name, address in configured.items()
-        if name.startswith("dfs.namenode.rpc-address.") and name.count(".") == _OF_SERVICE
+        for name, address in settings.items()
+        if name.startswith("dfs.namenode.rpc-address.") and name.count(".") == _DOTS_OF_SERVICE
     }
     return services.get(_host(host), _host(host))
 
@@ -155,30 +155,31 @@ def _host(authority: str) -> str:
     return authority.rpartition("@")[2].lower().removesuffix(f":{_PORT}")
 
 
-def _configured() -> Mapping[str, str]:
+def _hadoop_settings() -> Mapping[str, str]:
     """Returns Hadoop's settings, from the files that hdfs-native reads."""
     home = os.environ.get("HADOOP_HOME", "")
     folder = os.environ.get("HADOOP_CONF_DIR") or (os.path.join(home, "etc", "hadoop") if home else "")
-    changed: list[tuple[str, int]] = []
+    changes: list[tuple[str, int]] = []
     for file in ("core-site.xml", "hdfs-site.xml") if folder else ():
         with suppress(OSError):
             path = os.path.join(folder, file)
-            changed.append((path, os.stat(path).st_mtime_ns))
-    return _settings_of(tuple(changed))
+            changes.append((path, os.stat(path).st_mtime_ns))
+    return _settings_of(tuple(changes))
 
 
 @lru_cache(maxsize=8)
 def _settings_of(files: tuple[tuple[str, int], ...]) -> Mapping[str, str]:
-    """Returns the settings in these files. The time of each file's last change is a key of the cache only."""
-    found: dict[str, str] = {}
+    """Returns the settings in these files. ``files``: the path and the time of the last change of each; the time is
+    only part of the cache key."""
+    settings: dict[str, str] = {}
     for path, _ in files:
         with suppress(OSError, ElementTree.ParseError):
             for each in ElementTree.parse(path).iter("property"):
-                found[each.findtext("name", "").strip()] = each.findtext("value", "").strip()
-    return found
+                settings[each.findtext("name", "").strip()] = each.findtext("value", "").strip()
+    return settings
 
 
-def is_hdfs_itself(filesystem: pafs.FileSystem) -> bool:
+def is_hdfs_filesystem(filesystem: pafs.FileSystem) -> bool:
     """True for a file system of ``open_hdfs``, with or without retries."""
     return isinstance(filesystem, pafs.PyFileSystem) and bool(filesystem.type_name.endswith("hdfs"))
 
@@ -197,30 +198,30 @@ def create_file(uri: str, draft: str, path: str, data: bytes) -> bool:
     ``draft``: a unique hidden name in the same folder. A writer that dies leaves only the draft. An existing file with
     the same bytes counts as created, because the answer to a rename may be lost; so the bytes must be unique.
     """
-    handler, patient = _handler_and_filesystem(uri)
+    handler, retrying = _handler_and_filesystem(uri)
     with_retries(lambda: handler.write(draft, data))
     try:
         with_retries(lambda: handler.rename(draft, path, overwrite=False))
     except (FileExistsError, FileNotFoundError) as error:
-        if patient.get_file_info(path).type == pafs.FileType.NotFound:
+        if retrying.get_file_info(path).type == pafs.FileType.NotFound:
             raise
-        with patient.open_input_file(path) as source:
-            same = bool(source.read() == data)
+        with retrying.open_input_file(path) as source:
+            is_same = bool(source.read() == data)
         if isinstance(error, FileExistsError):
             with suppress(FileNotFoundError):
-                patient.delete_file(draft)
-        return same
+                retrying.delete_file(draft)
+        return is_same
     return True
 
 
 def rename_files(uri: str, names: list[tuple[str, str]]) -> None:
     """Rename files. Another process may rename the same files at the same time."""
-    _, patient = _handler_and_filesystem(uri)
+    _, retrying = _handler_and_filesystem(uri)
     for source, target in names:
         try:
-            patient.move(source, target)
+            retrying.move(source, target)
         except FileNotFoundError:
-            if patient.get_file_info(target).type == pafs.FileType.NotFound:
+            if retrying.get_file_info(target).type == pafs.FileType.NotFound:
                 raise
 
 
@@ -260,14 +261,18 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         try:
             with self.as_os_error():
-                found = list(self._client.list_status(selector.base_dir, selector.recursive))
+                statuses = list(self._client.list_status(selector.base_dir, selector.recursive))
         except FileNotFoundError:
             if selector.allow_not_found:
                 return []
             raise
-        if len(found) == 1 and not found[0].isdir and found[0].path.rstrip("/") == selector.base_dir.rstrip("/"):
+        if (
+            len(statuses) == 1
+            and not statuses[0].isdir
+            and statuses[0].path.rstrip("/") == selector.base_dir.rstrip("/")
+        ):
             raise NotADirectoryError(f"{selector.base_dir} is a file")
-        return [_file_info(status) for status in found]
+        return [_file_info(status) for status in statuses]
 
     def create_dir(self, path: str, recursive: bool) -> None:
         with self.as_os_error():
@@ -325,12 +330,12 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
     def open_reader(self, path: str) -> Any:
         """Returns hdfs-native's reader of a file.
 
-        Raises ConnectionError, which passes, if the file seems too short. A file may be closed before the NameNode has
-        heard of its last block from a DataNode, and hdfs-native then leaves that block out.
+        Raises ConnectionError, which is retried, if the file seems too short. A file may be closed before the NameNode
+        has heard of its last block from a DataNode, and hdfs-native then leaves that block out.
         """
         with self.as_os_error():
-            reader, whole = self._client.read(path), self._client.get_file_info(path)
-        if reader.size < whole.length:
+            reader, status = self._client.read(path), self._client.get_file_info(path)
+        if reader.size < status.length:
             raise ConnectionError(f"{self._place} does not know yet where the last of {path} is")
         return reader
 
@@ -373,18 +378,18 @@ class _Source(SeekableFile):
         super().__init__(int(self._reader.size))
 
     def read(self, size: int | None = -1) -> bytes:
-        left = max(self._size - self._at, 0)
-        found = self.range(self._at, left if size is None or size < 0 else size)
-        self._at += len(found)
-        return found
+        remaining = max(self._size - self._at, 0)
+        data = self.range(self._at, remaining if size is None or size < 0 else size)
+        self._at += len(data)
+        return data
 
     def range(self, start: int, length: int) -> bytes:
         """Returns bytes of the file, fewer at its end."""
-        wanted = min(length, self._size - start)
-        if wanted <= 0:
+        size = min(length, self._size - start)
+        if size <= 0:
             return b""
         with self._handler.as_os_error():
-            return bytes(self._reader.read_range(start, wanted))
+            return bytes(self._reader.read_range(start, size))
 
 
 class _Target(io.RawIOBase):

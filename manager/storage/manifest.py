@@ -34,16 +34,16 @@ def batch_name(key: str) -> str:
 
 def batch_in_words(key: str) -> str:
     """Returns the name of a batch in a sentence: ``batch 7``, or ``the closing after batch 7``."""
-    return f"the closing after batch {batch_of(key)}" if key.endswith("-close") else f"batch {batch_of(key)}"
+    return f"the closing after batch {batch_number(key)}" if key.endswith("-close") else f"batch {batch_number(key)}"
 
 
-def key_of(name: str) -> str | None:
+def key_of_batch_name(name: str) -> str | None:
     """Returns the key of the batch with this ``batch_name``; None for any other text."""
-    found = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
-    return None if found is None else batch_key(int(found[1]), found[2] is not None)
+    match = re.fullmatch(r"(-?\d{1,10})(-close)?", name.strip())
+    return None if match is None else batch_key(int(match[1]), match[2] is not None)
 
 
-def batch_of(key: str) -> int:
+def batch_number(key: str) -> int:
     """Returns the batch number in a key; for a closing, the number of the batch before it."""
     return int(key.removesuffix("-close"))
 
@@ -71,7 +71,7 @@ class BoltState:
         return [sum(column) for column in zip(*rows, strict=True)]
 
     @property
-    def done(self) -> BoltTaskState:
+    def totals(self) -> BoltTaskState:
         """The sums over all tasks: windows, rows and counters."""
         return BoltTaskState().add_counts(*(task.bolt for task in self.tasks))
 
@@ -117,7 +117,7 @@ class Manifest:
                     if flags is not None:
                         yield flags
 
-    def renamed(self, names: Mapping[str, str]) -> Manifest:
+    def with_segments(self, names: Mapping[str, str]) -> Manifest:
         """Returns the manifest with renamed segments. ``names``: the new names by the old."""
         bolts = {
             name: replace(bolt, tasks=[task.with_segments(names) for task in bolt.tasks])

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
-from manager.remote import KNOWN, RETRIES, RetryingFileSystem, root_and_path
+from manager.remote import KNOWN_SCHEMES, RETRIES, RetryingFileSystem, root_and_path
 from manager.storage.hdfs import is_hdfs, open_hdfs
 from windowing.errors import ConfigError, EnvironmentMissing
 
@@ -39,7 +39,7 @@ def open_uri(uri: str, *, options: bool = True) -> tuple[pafs.FileSystem, str]:
     Raises ConfigError for an unknown scheme, EnvironmentMissing if the package for HDFS is missing.
     """
     scheme = urlsplit(uri).scheme
-    if scheme not in KNOWN:
+    if scheme not in KNOWN_SCHEMES:
         raise ConfigError(
             f"{uri.partition('?')[0]} cannot be reached",
             why=f"windbolt does not know {scheme}://",
@@ -157,9 +157,9 @@ def _name_for_pyarrow(uri: str) -> str:
     scheme, rest = uri.split("://", 1)
     if scheme != "s3":
         return uri
-    at_once = "" if "allow_delayed_open=" in rest else ("&" if "?" in rest else "?") + "allow_delayed_open=true"
+    delayed_open = "" if "allow_delayed_open=" in rest else ("&" if "?" in rest else "?") + "allow_delayed_open=true"
     # A small object is written in one request, not three.
-    return f"s3://{rest}{at_once}"
+    return f"s3://{rest}{delayed_open}"
 
 
 def _store_and_key(uri: str, path: str) -> tuple[Any, str]:
@@ -187,8 +187,8 @@ def _store(uri: str, bucket: str, process: _Process) -> Any:
         if scheme == "gs":
             return stores.GCSStore(bucket, retry_config=_RETRIES)
         if scheme in ("abfs", "abfss"):
-            at = urlsplit(uri)
-            return stores.AzureStore.from_url(f"{at.scheme}://{at.netloc}", retry_config=_RETRIES)
+            parts = urlsplit(uri)
+            return stores.AzureStore.from_url(f"{parts.scheme}://{parts.netloc}", retry_config=_RETRIES)
     raise ConfigError(
         f"{uri} cannot hold a checkpoint",
         why=f"windbolt does not know how {scheme}:// writes an object only where there is none",
@@ -198,18 +198,18 @@ def _store(uri: str, bucket: str, process: _Process) -> Any:
 
 def _s3_options(uri: str, process: _Process) -> dict[str, Any]:
     """Returns the options with which obstore uses the same store, as the same user, as pyarrow."""
-    at = urlsplit(uri)
-    asked = {name: values[-1] for name, values in parse_qs(at.query).items()}
-    options: dict[str, Any] = {"region": asked.get("region") or _open_filesystem(uri, process)[0].region}
-    endpoint = asked.get("endpoint_override")
+    parts = urlsplit(uri)
+    uri_options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    options: dict[str, Any] = {"region": uri_options.get("region") or _open_filesystem(uri, process)[0].region}
+    endpoint = uri_options.get("endpoint_override")
     if endpoint:
-        options["endpoint"] = endpoint if "://" in endpoint else f"{asked.get('scheme', 'https')}://{endpoint}"
-    if at.username:
-        options |= {"access_key_id": unquote(at.username), "secret_access_key": unquote(at.password or "")}
+        options["endpoint"] = endpoint if "://" in endpoint else f"{uri_options.get('scheme', 'https')}://{endpoint}"
+    if parts.username:
+        options |= {"access_key_id": unquote(parts.username), "secret_access_key": unquote(parts.password or "")}
     elif not os.environ.get("AWS_ACCESS_KEY_ID"):
         options |= _shared_credentials()
-    insecure = [options.get("endpoint"), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL")]
-    if any((each or "").startswith("http://") for each in insecure):
+    endpoints = [options.get("endpoint"), os.environ.get("AWS_ENDPOINT_URL_S3"), os.environ.get("AWS_ENDPOINT_URL")]
+    if any((each or "").startswith("http://") for each in endpoints):
         options["client_options"] = {"allow_http": True}
     return options
 
@@ -219,13 +219,13 @@ def _shared_credentials() -> dict[str, str]:
     files = configparser.ConfigParser(interpolation=None)
     files.read(os.path.expanduser(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")))
     profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
-    found = dict(files[profile]) if files.has_section(profile) else {}
+    profile_values = dict(files[profile]) if files.has_section(profile) else {}
     names = {
         "access_key_id": "aws_access_key_id",
         "secret_access_key": "aws_secret_access_key",
         "session_token": "aws_session_token",
     }
-    return {option: found[name] for option, name in names.items() if name in found}
+    return {option: profile_values[name] for option, name in names.items() if name in profile_values}
 
 
 @contextmanager

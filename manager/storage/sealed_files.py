@@ -42,12 +42,12 @@ def unseal(data: bytes, path: str) -> str:
     Raises DamagedCheckpoint if the checksum differs, CheckpointError for an undamaged file of another format.
     """
     header, _, body = data.partition(b"\n")
-    known = _HEADER.fullmatch(header)
-    if known is None:
+    header_match = _HEADER.fullmatch(header)
+    if header_match is None:
         if _is_unsealed(data):
             raise _other_format(path, "an older one, without checksums")
         raise DamagedCheckpoint(f"{path} is damaged", why=f"{_describe_content(data)} instead of text with a checksum")
-    version = int(known[1])
+    version = int(header_match[1])
     if header != _header(version, body):
         raise DamagedCheckpoint(f"{path} is damaged", why=f"its checksum does not match its {len(body):,} bytes")
     if version != FORMAT:
@@ -97,7 +97,7 @@ class SealedFolder:
         self.root, self.filesystem, self.uri = root, filesystem, uri
 
     @property
-    def place(self) -> str:
+    def shown_name(self) -> str:
         """The name of the folder in error texts: a URI, or the path of a local folder."""
         at = urlsplit(self.uri or "")
         host = "" if not at.scheme or is_object_store(self.uri) else at.netloc
@@ -156,8 +156,8 @@ class SealedFolder:
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of the documents in a subfolder, sorted."""
-        found = [base.removesuffix(".json") for base in self.entries(folder) if base.endswith(".json")]
-        return sorted(base for base in found if not base.startswith("."))
+        document_names = [base.removesuffix(".json") for base in self.entries(folder) if base.endswith(".json")]
+        return sorted(base for base in document_names if not base.startswith("."))
 
     def entries(self, folder: str) -> list[str]:
         """Returns the names of all entries of a subfolder, also of hidden files."""
@@ -205,8 +205,8 @@ def create_whole(uri: str, path: str, data: bytes, draft_of: Callable[[str], str
         return object_store.create_object(uri, path, data)
 
 
-def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str], *, missing: bool = False) -> None:
-    """Delete files. Remote files may already be deleted; ``missing``: local files too."""
+def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str], *, missing_ok: bool = False) -> None:
+    """Delete files. Remote files may already be deleted; ``missing_ok``: local files too."""
     if uri is not None and is_object_store(uri):
         doomed = sorted(paths)
         if doomed:
@@ -214,7 +214,7 @@ def delete_all(filesystem: pafs.FileSystem, uri: str | None, paths: Iterable[str
                 object_store.delete_objects(uri, doomed)
         return
     for path in paths:
-        files.delete(filesystem, path, missing=missing or is_hdfs(uri))
+        files.delete(filesystem, path, missing_ok=missing_ok or is_hdfs(uri))
 
 
 def require_document(found: Any, path: str, why: str) -> Any:
@@ -235,7 +235,7 @@ def require_document(found: Any, path: str, why: str) -> Any:
 # which may be out of date: a former owner can still write copies (decision 87).
 
 
-_FOLDER = "turns"
+_LOG_FOLDER = "turns"
 _ATTEMPTS = 1000
 """Number of failed claims after which a run gives up. A claim fails if another run commits a batch at that moment."""
 
@@ -281,8 +281,8 @@ class Owner:
 class FencedLog:
     """The log of one checkpoint, as used by one run."""
 
-    def __init__(self, files: SealedFolder) -> None:
-        self._files = files
+    def __init__(self, documents: SealedFolder) -> None:
+        self._documents = documents
         self.epoch = 0
         """The number of this run's claim; 0 before the claim."""
         self._last = 0
@@ -299,8 +299,8 @@ class FencedLog:
         ``again``: this run has claimed the checkpoint before. TakenOver is raised if another run has claimed it since.
         """
         for _ in range(_ATTEMPTS):
-            number = max(_numbers(self._files), default=0)
-            before = self._files.read(_name(number)) if number else None
+            number = max(_numbers(self._documents), default=0)
+            before = self._documents.read(_name(number)) if number else None
             if number and before is None:
                 continue  # the owner has committed again, and deleted this entry
             if again and before is not None and before["run"] != owner.run:
@@ -316,7 +316,7 @@ class FencedLog:
                 raise self._taken_over_error()
             # the former owner had used this number, committed again and deleted the entry: this claim is not valid
         raise CheckpointError(
-            f"checkpoint {self._files.place.removesuffix('/windbolt')} cannot be claimed",
+            f"checkpoint {self._documents.shown_name.removesuffix('/windbolt')} cannot be claimed",
             why=f"another run has committed a batch each of the {_ATTEMPTS} times that this one tried",
             do="stop that run first",
         )
@@ -331,7 +331,7 @@ class FencedLog:
 
     def check(self) -> None:
         """Raise TakenOver if another run has claimed the checkpoint since this run's last entry."""
-        if max(_numbers(self._files), default=0) > self._last:
+        if max(_numbers(self._documents), default=0) > self._last:
             raise self._taken_over_error()
 
     def clean(self) -> None:
@@ -339,55 +339,57 @@ class FencedLog:
 
         A former owner may then create an entry with a deleted number, but finds the later entries and stops.
         """
-        self._files.delete(*(_name(number) for number in _numbers(self._files) if number < self._last))
+        self._documents.delete(*(_name(number) for number in _numbers(self._documents) if number < self._last))
 
     def _create(self, number: int, entry: LogEntry) -> bool:
         """Write an entry; return False if the number is taken. If there are later entries, the entry is not valid."""
-        if not self._files.create(_name(number), {**entry, "id": uuid.uuid4().hex}):
+        if not self._documents.create(_name(number), {**entry, "id": uuid.uuid4().hex}):
             return False
         self._last = number
         return True
 
     def _last_entry_after(self, number: int) -> LogEntry | None:
         """Returns the last entry if it is after this number, else None."""
-        while (last := max(_numbers(self._files), default=0)) > number:
-            found: LogEntry | None = self._files.read(_name(last))
-            if found is not None:  # else the owner has committed again, and deleted this entry
-                return found
+        while (last_number := max(_numbers(self._documents), default=0)) > number:
+            entry: LogEntry | None = self._documents.read(_name(last_number))
+            if entry is not None:  # else the owner has committed again, and deleted this entry
+                return entry
         return None
 
     def _taken_over_error(self) -> TakenOver:
         unknown: LogEntry = {"owner": "another run", "since": None}
-        latest = self._files.read(_name(max(_numbers(self._files), default=0))) or unknown
+        latest = self._documents.read(_name(max(_numbers(self._documents), default=0))) or unknown
         since = f" at {show(latest['since'])}" if latest["since"] is not None else ""
         command = latest.get("command", "")
         owner = latest["owner"] + (f" ({command})" if command else "")
-        of_run = "let that run continue; or stop it, and start this one again"
-        of_command = "start again: a run goes on with what the command has changed, such as other numbers of tasks"
+        advice_for_run = "let that run continue; or stop it, and start this one again"
+        advice_for_command = (
+            "start again: a run goes on with what the command has changed, such as other numbers of tasks"
+        )
         return TakenOver(
-            f"checkpoint {self._files.place.removesuffix('/windbolt')} has been taken over by {owner}{since}",
+            f"checkpoint {self._documents.shown_name.removesuffix('/windbolt')} has been taken over by {owner}{since}",
             why="a checkpoint belongs to whoever took it last; nothing more is committed here",
-            do=of_command if command else of_run,
+            do=advice_for_command if command else advice_for_run,
         )
 
 
-def last_entry(files: SealedFolder) -> LogEntry | None:
+def last_entry(documents: SealedFolder) -> LogEntry | None:
     """Returns the last entry, without a claim; None for an empty log."""
     while True:
-        number = max(_numbers(files), default=0)
-        found: LogEntry | None = files.read(_name(number)) if number else None
-        if found is not None or not number:
-            return found  # else the owner has committed again, and deleted this entry
+        number = max(_numbers(documents), default=0)
+        entry: LogEntry | None = documents.read(_name(number)) if number else None
+        if entry is not None or not number:
+            return entry  # else the owner has committed again, and deleted this entry
 
 
-def _numbers(files: SealedFolder) -> list[int]:
-    return [int(name) for name in files.names(_FOLDER) if name.isdigit()]
+def _numbers(documents: SealedFolder) -> list[int]:
+    return [int(name) for name in documents.names(_LOG_FOLDER) if name.isdigit()]
 
 
 def _name(number: int) -> str:
-    return f"{_FOLDER}/{number:010d}"
+    return f"{_LOG_FOLDER}/{number:010d}"
 
 
 def _new_entry(owner: Owner, epoch: int, committed: Committed) -> LogEntry:
-    about = {"owner": owner.name, "since": owner.since, "run": owner.run, "command": owner.command, "epoch": epoch}
-    return about | asdict(committed)
+    writer = {"owner": owner.name, "since": owner.since, "run": owner.run, "command": owner.command, "epoch": epoch}
+    return writer | asdict(committed)

@@ -57,10 +57,10 @@ crc32 = _fastest_crc32()
 
 PIECE = 1 << 18
 """Size of a piece in bytes."""
-_KEPT = 1 << 28
+_CACHE_BYTES = 1 << 28
 """Maximum size of the cache in bytes."""
 
-AT_ONCE = 16
+_REQUESTS_AT_ONCE = 16
 """Maximum number of simultaneous requests."""
 
 
@@ -78,14 +78,14 @@ class _CachedPieces:
             if key in self._pieces:
                 self._pieces.move_to_end(key)
                 return self._pieces[key]
-        found = fetch_range(uri, path, number * PIECE, PIECE)
+        data = fetch_range(uri, path, number * PIECE, PIECE)
         with self._lock:
             if key not in self._pieces:
-                self._pieces[key] = found
-                self._size += len(found)
-            while self._size > _KEPT:
+                self._pieces[key] = data
+                self._size += len(data)
+            while self._size > _CACHE_BYTES:
                 self._size -= len(self._pieces.popitem(last=False)[1])
-        return found
+        return data
 
     def fetch(self, uri: str, wanted: Iterable[tuple[str, int]]) -> None:
         """Read the pieces, given as (path, number), that are not cached yet, several at a time.
@@ -101,8 +101,8 @@ class _CachedPieces:
             with suppress(OSError):
                 self.get(uri, *piece)
 
-        with ThreadPoolExecutor(min(AT_ONCE, len(missing))) as threads:
-            list(threads.map(read, missing[: _KEPT // PIECE // 2]))
+        with ThreadPoolExecutor(min(_REQUESTS_AT_ONCE, len(missing))) as threads:
+            list(threads.map(read, missing[: _CACHE_BYTES // PIECE // 2]))
 
     def forget(self) -> None:
         """Empty the cache."""
@@ -111,43 +111,48 @@ class _CachedPieces:
             self._size = 0
 
 
-_READ = _CachedPieces()
+_PIECE_CACHE = _CachedPieces()
 
 
-def forget() -> None:
+def forget_pieces() -> None:
     """Empty the cache of pieces, to measure the requests of a new process."""
-    _READ.forget()
+    _PIECE_CACHE.forget()
 
 
 def prefetch_sections(uri: str, sections: Iterable[tuple[str, int, int]]) -> None:
     """Fetch small sections into the cache before they are read, several at a time. ``sections``: (path, offset,
     length)."""
-    _READ.fetch(
+    _PIECE_CACHE.fetch(
         uri,
-        ((path, number) for path, offset, length in sections if length < PIECE for number in _numbers(offset, length)),
+        (
+            (path, number)
+            for path, offset, length in sections
+            if length < PIECE
+            for number in _piece_numbers(offset, length)
+        ),
     )
 
 
 def fetch_range(uri: str, path: str, start: int, length: int) -> bytes:
-    """Returns bytes of an object or file, read with one request; fewer at its end. Raises FileNotFoundError if it does
-    not exist."""
+    """Returns bytes of an object or file, read with one request; fewer if it ends before. Raises FileNotFoundError if
+    it does not exist."""
     if hdfs.is_hdfs(uri):
         return hdfs.read_part(uri, path, start, length)
     return object_store.read_range(uri, path, start, length)
 
 
 def read_section(uri: str, path: str, offset: int, length: int) -> bytes:
-    """Returns bytes of an object or file, from the cache if the section is small; fewer at its end. Raises
+    """Returns bytes of an object or file, from the cache if the section is small; fewer if it ends before. Raises
     FileNotFoundError if it does not exist."""
     if length >= PIECE:
         return fetch_range(uri, path, offset, length)
-    numbers = _numbers(offset, length)
-    pieces = [_READ.get(uri, path, number) for number in numbers]
+    numbers = _piece_numbers(offset, length)
+    pieces = [_PIECE_CACHE.get(uri, path, number) for number in numbers]
     start = offset - numbers[0] * PIECE
     return b"".join(pieces)[start : start + length] if len(pieces) > 1 else pieces[0][start : start + length]
 
 
-def _numbers(offset: int, length: int) -> range:
+def _piece_numbers(offset: int, length: int) -> range:
     """Returns the numbers of the pieces in which a section lies."""
     return range(offset // PIECE, (offset + length - 1) // PIECE + 1)
 
@@ -159,10 +164,10 @@ _ALIGNMENT = 64
 _EPOCH = re.compile(r"(?:^|[-/])(\d{10})-[0-9a-f]{32}\.\w+$")
 _LARGE = 1 << 20
 """Least size in bytes of a table that is written piece by piece."""
-_CHECKED: OrderedDict[tuple[object, ...], None] = OrderedDict()
+_VERIFIED: OrderedDict[tuple[object, ...], None] = OrderedDict()
 """Sections of local files that this process has verified, the most recently used section last."""
-_MOST_CHECKED = 1 << 12
-"""Maximum length of ``_CHECKED``; a section that has been dropped from it is verified again."""
+_MOST_VERIFIED = 1 << 12
+"""Maximum length of ``_VERIFIED``; a section that has been dropped from it is verified again."""
 
 
 def epoch_prefix(epoch: int) -> str:
@@ -172,8 +177,8 @@ def epoch_prefix(epoch: int) -> str:
 
 def epoch_of(name: str) -> int:
     """Returns the epoch in the name of a segment or of the draft of a sink's file; 0 if the name has none."""
-    found = _EPOCH.search(name)
-    return int(found[1]) if found else 0
+    match = _EPOCH.search(name)
+    return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True)
@@ -204,19 +209,19 @@ class FileSegments:
             prefetch_sections(self.uri, ((f"{self.root}/{ref.segment}", ref.offset, ref.length) for ref in refs))
 
     def read(self, ref: Ref) -> pa.Table:
-        """Returns the rows of a section from the first that may be needed; memory-mapped if the file is local.
+        """Returns the rows of a section from ``ref.start`` on; memory-mapped if the file is local.
 
         Raises DamagedCheckpoint if the checksum differs, StorageError if the file cannot be read. A process verifies a
         section of a local file once, and again if the file changes, because overlapping windows read a section often.
         """
         buffer, section = self._bytes(ref)
-        if section is None or section not in _CHECKED:
+        if section is None or section not in _VERIFIED:
             self.verify(ref, buffer)
         if section is not None:
-            _CHECKED[section] = None
-            _CHECKED.move_to_end(section)
-            if len(_CHECKED) > _MOST_CHECKED:
-                _CHECKED.popitem(last=False)
+            _VERIFIED[section] = None
+            _VERIFIED.move_to_end(section)
+            if len(_VERIFIED) > _MOST_VERIFIED:
+                _VERIFIED.popitem(last=False)
         with pa.ipc.open_stream(buffer) as reader:
             return reader.read_all().slice(ref.start)
 
@@ -226,11 +231,11 @@ class FileSegments:
 
     def sync(self, names: Iterable[str]) -> None:
         """Flush local segments to disk before a manifest refers to them; other file systems flush by themselves."""
-        found = sorted(names) if self.uri is None else []
-        for name in found:
+        local_names = sorted(names) if self.uri is None else []
+        for name in local_names:
             sync_file(f"{self.root}/{name}")
-        if found:
-            sync_names(*sorted({f"{self.root}/{os.path.dirname(name)}" for name in found}), self.root)
+        if local_names:
+            sync_names(*sorted({f"{self.root}/{os.path.dirname(name)}" for name in local_names}), self.root)
 
     @property
     def reads_by_request(self) -> bool:
@@ -261,16 +266,16 @@ class FileSegments:
             return self._section(path, ref)
 
     def _section(self, path: str, ref: Ref) -> tuple[pa.Buffer, tuple[object, ...] | None]:
-        """Returns the bytes of a section, fewer if the file is truncated; and the key of the section in ``_CHECKED``,
+        """Returns the bytes of a section, fewer if the file is truncated; and the key of the section in ``_VERIFIED``,
         None for a remote or truncated file."""
         if self.uri is not None:
             return pa.py_buffer(read_section(self.uri, path, ref.offset, ref.length)), None
-        found = os.stat(path)
-        if found.st_size < ref.offset + ref.length:
+        status = os.stat(path)
+        if status.st_size < ref.offset + ref.length:
             return pa.py_buffer(b""), None
         with pa.memory_map(path) as source:
             source.seek(ref.offset)
-            return source.read_buffer(ref.length), (path, found.st_ino, found.st_mtime_ns, ref.offset, ref.checksum)
+            return source.read_buffer(ref.length), (path, status.st_ino, status.st_mtime_ns, ref.offset, ref.checksum)
 
 
 @contextmanager
@@ -293,11 +298,13 @@ class FileWriter:
 
     def add(self, table: pa.Table) -> Ref:
         if table.nbytes >= _LARGE:
-            pieces = _Pieces(self)
+            section_file = _SectionFile(self)
             # Arrow's own buffer would hold the rows once more, and grow while they are copied into it.
-            with pa.PythonFile(pieces, mode="w") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+            with pa.PythonFile(section_file, mode="w") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table)
-            return Ref(self.name, pieces.offset, pieces.length, table.num_rows, checksum=pieces.checksum)
+            return Ref(
+                self.name, section_file.offset, section_file.length, table.num_rows, checksum=section_file.checksum
+            )
         section = pa.BufferOutputStream()
         with pa.ipc.new_stream(section, table.schema) as writer:
             writer.write_table(table)
@@ -347,7 +354,7 @@ class FileWriter:
             self._close()
         if self._begun:
             with suppress(StorageError):
-                delete(self.store.filesystem, self._path, missing=True)
+                delete(self.store.filesystem, self._path, missing_ok=True)
 
     @property
     def _path(self) -> str:
@@ -357,7 +364,7 @@ class FileWriter:
         return as_storage_error(self._path, "written")
 
 
-class _Pieces:
+class _SectionFile:
     """The file object to which Arrow writes a section piece by piece."""
 
     closed = False
@@ -397,7 +404,7 @@ class MemorySegments:
         """Does nothing: all segments are in memory."""
 
     def read(self, ref: Ref) -> pa.Table:
-        """Returns the rows of a section from the first that may be needed."""
+        """Returns the rows of a section from ``ref.start`` on."""
         return self.tables[ref.segment][ref.offset].slice(ref.start)
 
 
@@ -445,49 +452,54 @@ class GatherOutcome:
     """Start of each section, in bytes."""
 
 
-def gather_sections(store: FileSegments, folder: str, wanted: GatherItem) -> GatherOutcome:
+def gather_sections(store: FileSegments, folder: str, item: GatherItem) -> GatherOutcome:
     """Copy sections into a new segment in the folder, and verify each section.
 
     Raises DamagedCheckpoint if bytes have changed, StorageError if they cannot be read or written.
     """
-    runs, of_section = _runs(wanted)
-    read = _read(store, wanted.names, runs)
-    offsets = np.empty(len(wanted.segments), np.int64)
+    runs, run_of_section = _runs(item)
+    run_bytes = _read_runs(store, item.names, runs)
+    offsets = np.empty(len(item.segments), np.int64)
     with store.writer(folder) as writer:
-        for at, (segment, extent) in enumerate(zip(wanted.segments.tolist(), wanted.extents.tolist(), strict=True)):
+        for at, (segment, extent) in enumerate(zip(item.segments.tolist(), item.extents.tolist(), strict=True)):
             offset, length, rows, checksum = extent
-            start = offset - runs[of_section[at]][1]
-            section = read[of_section[at]][start : start + length]
-            store.verify(Ref(wanted.names[segment], offset, length, rows, checksum=checksum), section)
+            start = offset - runs[run_of_section[at]][1]
+            section = run_bytes[run_of_section[at]][start : start + length]
+            store.verify(Ref(item.names[segment], offset, length, rows, checksum=checksum), section)
             offsets[at] = writer.begin_section()
             writer.append(section)
     return GatherOutcome(writer.name, offsets)
 
 
-def _runs(wanted: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
+def _runs(item: GatherItem) -> tuple[list[tuple[int, int, int]], list[int]]:
     """Group sections of one segment into runs, each read with one request; gaps in a run have at most ``PIECE`` bytes.
 
     Returns (index of the segment, first byte, number of bytes) of each run; and the index of the run of each section.
     """
-    starts, ends = wanted.extents[:, 0], wanted.extents[:, 0] + wanted.extents[:, 1]
-    order = np.lexsort((starts, wanted.segments))
-    segments, starts, ends = wanted.segments[order], starts[order], ends[order]
-    begins = np.ones(len(order), np.bool_)
-    begins[1:] = (segments[1:] != segments[:-1]) | (starts[1:] - ends[:-1] > PIECE)
-    of_section = np.empty(len(order), np.int64)
-    of_section[order] = np.cumsum(begins) - 1
-    first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(order)) - 1
-    runs = zip(segments[first].tolist(), starts[first].tolist(), (ends[last] - starts[first]).tolist(), strict=True)
-    return list(runs), of_section.tolist()
+    starts, ends = item.extents[:, 0], item.extents[:, 0] + item.extents[:, 1]
+    order = np.lexsort((starts, item.segments))
+    segments, starts, ends = item.segments[order], starts[order], ends[order]
+    begins_run = np.ones(len(order), np.bool_)
+    begins_run[1:] = (segments[1:] != segments[:-1]) | (starts[1:] - ends[:-1] > PIECE)
+    run_of_section = np.empty(len(order), np.int64)
+    run_of_section[order] = np.cumsum(begins_run) - 1
+    first_sections = np.flatnonzero(begins_run)
+    last_sections = np.append(first_sections[1:], len(order)) - 1
+    runs = zip(
+        segments[first_sections].tolist(),
+        starts[first_sections].tolist(),
+        (ends[last_sections] - starts[first_sections]).tolist(),
+        strict=True,
+    )
+    return list(runs), run_of_section.tolist()
 
 
-def _read(store: FileSegments, names: Sequence[str], runs: Sequence[tuple[int, int, int]]) -> list[pa.Buffer]:
+def _read_runs(store: FileSegments, names: Sequence[str], runs: Sequence[tuple[int, int, int]]) -> list[pa.Buffer]:
     """Returns the bytes of each run, which are read several runs at a time."""
 
     def read(run: tuple[int, int, int]) -> pa.Buffer:
         segment, start, length = run
         return pa.py_buffer(store.read_unverified(names[segment], start, length))
 
-    with ThreadPoolExecutor(min(AT_ONCE, len(runs))) as threads:
+    with ThreadPoolExecutor(min(_REQUESTS_AT_ONCE, len(runs))) as threads:
         return list(threads.map(read, runs))

@@ -119,12 +119,12 @@ class Ref:
     def without_first(self, rows: int, events: Events, streams: int) -> Ref:
         """Returns the reference without the first ``rows`` needed rows. ``events``: the needed rows, at least the first
         ``rows``."""
-        left = events.slice(rows, len(events))
+        remaining = events.slice(rows, len(events))
         dropped = events.slice(0, rows).by_stream(streams)
         return replace(
             self,
             start=self.start + rows,
-            earliest_live=int((left if len(left) else events).timestamps[0 if len(left) else -1]),
+            earliest_live=int((remaining if len(remaining) else events).timestamps[0 if len(remaining) else -1]),
             by_stream=tuple(int(n) for n in np.array(self.by_stream) - dropped),
         )
 
@@ -162,7 +162,7 @@ class SegmentStore(Protocol):
 # The references of one task, in order of arrival.
 
 
-_MANY = 16
+_LEAST_PACKED = 16
 """Least number of references for which columns are smaller and faster than single objects."""
 
 
@@ -180,12 +180,12 @@ class Refs(Sequence[Ref]):
     def packed(refs: Iterable[Ref]) -> Refs:
         """Returns references, with long runs of references without flags stored as columns."""
         found = Refs()
-        for loose, run in groupby(refs, lambda ref: ref.flags is not None):
-            some = list(run)
-            if loose or len(some) < _MANY:
-                found._parts.extend(some)
+        for has_flags, run in groupby(refs, lambda ref: ref.flags is not None):
+            run_refs = list(run)
+            if has_flags or len(run_refs) < _LEAST_PACKED:
+                found._parts.extend(run_refs)
             else:
-                found._parts.append(RefColumns.of(some))
+                found._parts.append(RefColumns.of(run_refs))
         return found
 
     def __len__(self) -> int:
@@ -217,14 +217,14 @@ class Refs(Sequence[Ref]):
 
     def between(self, start: int, stop: int) -> Refs:
         """Returns the references from index ``start`` up to ``stop``."""
-        found, at = Refs(), 0
+        refs, at = Refs(), 0
         for part in self._parts:
             count = 1 if isinstance(part, Ref) else len(part)
-            first, last = max(start - at, 0), min(stop - at, count)
-            if first < last:
-                found._parts.append(part if isinstance(part, Ref) else part.take(slice(first, last)))
+            low, high = max(start - at, 0), min(stop - at, count)
+            if low < high:
+                refs._parts.append(part if isinstance(part, Ref) else part.take(slice(low, high)))
             at += count
-        return found
+        return refs
 
     def replace(self, start: int, stop: int, ref: Ref) -> None:
         """Replace the references from index ``start`` up to ``stop`` by one reference."""
@@ -244,19 +244,19 @@ class Refs(Sequence[Ref]):
     def by_stream(self, streams: int) -> list[int]:
         """Returns the number of rows still needed for each of the ``streams`` inputs."""
         counts = [part.by_stream for part in self._parts]
-        return [sum(of_part[code] for of_part in counts) for code in range(streams)]
+        return [sum(of_streams[code] for of_streams in counts) for code in range(streams)]
 
     @property
     def earliest_live(self) -> int | None:
         """A lower bound on the times of the live rows, in microseconds; None if no row is live."""
-        found = (part.earliest_live for part in self._parts)
-        return min((time for time in found if time is not None), default=None)
+        times = (part.earliest_live for part in self._parts)
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def latest_live(self) -> int | None:
         """The greatest time of the live rows, in microseconds; None if no row is live."""
-        found = (part.latest_live for part in self._parts)
-        return max((time for time in found if time is not None), default=None)
+        times = (part.latest_live for part in self._parts)
+        return max((time for time in times if time is not None), default=None)
 
     def segment_names(self) -> set[str]:
         """Returns the names of the segments with the rows and with the flags."""
@@ -276,7 +276,7 @@ class Refs(Sequence[Ref]):
 
 
 _FIELDS = ("offset", "length", "rows", "start", "earliest_live", "latest_live", "level", "checksum")
-_AT = {name: column for column, name in enumerate(_FIELDS)}
+_COLUMN_OF_FIELD = {name: column for column, name in enumerate(_FIELDS)}
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class RefColumns:
     def of(refs: Sequence[Ref]) -> RefColumns:
         """Returns the columns of references without flags."""
         assert not any(ref.flags for ref in refs)
-        places = {name: place for place, name in enumerate(dict.fromkeys(ref.segment for ref in refs))}
+        segment_numbers = {name: number for number, name in enumerate(dict.fromkeys(ref.segment for ref in refs))}
         values = [
             [
                 ref.offset,
@@ -312,15 +312,15 @@ class RefColumns:
             ]
             for ref in refs
         ]
-        segments = np.array([places[ref.segment] for ref in refs], np.int64)
-        return RefColumns(tuple(places), segments, np.array(values, np.int64))
+        segments = np.array([segment_numbers[ref.segment] for ref in refs], np.int64)
+        return RefColumns(tuple(segment_numbers), segments, np.array(values, np.int64))
 
     @staticmethod
     def concat(parts: Sequence[RefColumns]) -> RefColumns:
         """Returns the references of all parts, one part after another."""
         names = [name for part in parts for name in part.names]
-        firsts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
-        segments = [part.segments + first for part, first in zip(parts, firsts.tolist(), strict=True)]
+        first_names = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
+        segments = [part.segments + first for part, first in zip(parts, first_names.tolist(), strict=True)]
         return RefColumns(tuple(names), np.concatenate(segments), np.concatenate([part.values for part in parts]))
 
     def __len__(self) -> int:
@@ -342,22 +342,22 @@ class RefColumns:
                 checksum=checksum,
             )
 
-    def take(self, which: NDArray[np.int64] | slice) -> RefColumns:
+    def take(self, indices: NDArray[np.int64] | slice) -> RefColumns:
         """Returns the references at these indices."""
-        return RefColumns(self.names, self.segments[which], self.values[which])
+        return RefColumns(self.names, self.segments[indices], self.values[indices])
 
     @property
     def extents(self) -> NDArray[np.int64]:
         """Shape (references, 4): offset, length, number of rows and checksum of each section."""
-        return self.values[:, [_AT[name] for name in ("offset", "length", "rows", "checksum")]]
+        return self.values[:, [_COLUMN_OF_FIELD[name] for name in ("offset", "length", "rows", "checksum")]]
 
     def in_segments(self, names: Sequence[str], segments: NDArray[np.int64], offsets: NDArray[np.int64]) -> RefColumns:
         """Returns references to copies of the sections. ``segments``: the index in ``names`` of the segment of each
         copy. ``offsets``: the offset of each copy in bytes."""
-        used, numbers = np.unique(segments, return_inverse=True)
+        used_numbers, numbers = np.unique(segments, return_inverse=True)
         values = self.values.copy()
-        values[:, _AT["offset"]] = offsets
-        return RefColumns([names[place] for place in used.tolist()], numbers, values)
+        values[:, _COLUMN_OF_FIELD["offset"]] = offsets
+        return RefColumns([names[number] for number in used_numbers.tolist()], numbers, values)
 
     @property
     def levels(self) -> NDArray[np.int64]:
@@ -394,7 +394,7 @@ class RefColumns:
 
     def segment_names(self) -> Iterable[str]:
         """Returns the names of the segments of the references, each once."""
-        return (self.names[place] for place in np.unique(self.segments).tolist())
+        return (self.names[number] for number in np.unique(self.segments).tolist())
 
     def _times(self, name: str) -> NDArray[np.int64]:
         times = self._column(name)
@@ -402,7 +402,7 @@ class RefColumns:
         return live
 
     def _column(self, name: str) -> NDArray[np.int64]:
-        return self.values[:, _AT[name]]
+        return self.values[:, _COLUMN_OF_FIELD[name]]
 
 
 def _time(time: int | None) -> int:
@@ -432,17 +432,17 @@ def write_events(writer: SegmentWriter, events: Events, streams: int) -> Ref:
         columns |= weight_columns(events.weights)
     ref = writer.add(pa.table(columns))
     by_stream = tuple(int(count) for count in events.by_stream(streams))
-    first, last = int(events.timestamps[0]), int(events.timestamps[-1])
-    return replace(ref, earliest_live=first, latest_live=last, by_stream=by_stream)
+    earliest, latest = int(events.timestamps[0]), int(events.timestamps[-1])
+    return replace(ref, earliest_live=earliest, latest_live=latest, by_stream=by_stream)
 
 
 def read_events(store: SegmentStore, ref: Ref) -> Events:
     """Returns the events of a section that are still needed, in order of time."""
     table = store.read(ref)
     names = table.column_names
-    inner = (TIME_COLUMN, STREAM_COLUMN)
-    users = [at for at, name in enumerate(names) if name not in inner and not name.startswith(WEIGHT_COLUMN)]
-    payload = table.select(users)
+    internal = (TIME_COLUMN, STREAM_COLUMN)
+    user_columns = [at for at, name in enumerate(names) if name not in internal and not name.startswith(WEIGHT_COLUMN)]
+    payload = table.select(user_columns)
     batches = payload.to_batches()
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     streams = table.column(STREAM_COLUMN).to_numpy() if STREAM_COLUMN in names else None
@@ -456,8 +456,8 @@ def weight_columns(weights: NDArray[np.int64]) -> dict[str, pa.Array]:
 
 def weights_of(table: pa.Table) -> NDArray[np.int64] | None:
     """Returns the weights of a table, of shape (rows, streams); None if each row is one event."""
-    weighing = [name for name in table.column_names if name.startswith(WEIGHT_COLUMN)]
-    return np.column_stack([table.column(name).to_numpy() for name in weighing]) if weighing else None
+    weight_names = [name for name in table.column_names if name.startswith(WEIGHT_COLUMN)]
+    return np.column_stack([table.column(name).to_numpy() for name in weight_names]) if weight_names else None
 
 
 def read_queue(store: SegmentStore, refs: Iterable[Ref]) -> Events | None:

@@ -63,16 +63,17 @@ class StateField:
     merge: Merge | None = None
     """Merges the values of several tasks into the value of a task that takes over their rows; None: the value is the
     default."""
-    of_all: bool = False
-    """True if the values of all tasks are merged, also of tasks without rows for the new task."""
+    from_all_tasks: bool = False
+    """True if the values of all tasks are merged, also those of tasks that give no rows to the new task."""
     counts: str = ""
-    """What the value is a count of (``KEYS_WITH_EVENTS``); counted anew when rows move between tasks."""
-    by: str = ""
+    """``KEYS_WITH_EVENTS`` if the value is a number of keys, which is counted anew when rows move between tasks; else
+    empty."""
+    key_column: str = ""
     """The column of stored rows with the code of the key."""
     floor: str = ""
     """The name of the field that holds a lower bound for all keys: a key without a row has this value in the columns
-    ``raised``."""
-    raised: tuple[str, ...] = ()
+    ``floor_columns``."""
+    floor_columns: tuple[str, ...] = ()
     shown: str = ""
     """The name under which users see the field: a column of the table of tasks, or for stored rows the table
     (``state_tables``)."""
@@ -84,18 +85,18 @@ _DECLARED = "state"
 """The key of the declaration in the metadata of a dataclass field."""
 
 
-def declared(kind: FieldKind, default: Any = None, **how: Any) -> Any:
-    """Returns a dataclass field with its declaration. ``default``: the value before the first event. ``how``: the
+def declared_field(kind: FieldKind, default: Any = None, **arguments: Any) -> Any:
+    """Returns a dataclass field with its declaration. ``default``: the value before the first event. ``arguments``: the
     further arguments of ``StateField``."""
-    metadata = {_DECLARED: StateField(kind, **how)}
+    metadata = {_DECLARED: StateField(kind, **arguments)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-def value(default: Any = None, merge: Merge | None = None, **how: Any) -> Any:
+def value_field(default: Any = None, merge: Merge | None = None, **arguments: Any) -> Any:
     """Returns a declared dataclass field of kind VALUE."""
-    return declared(FieldKind.VALUE, default, merge=merge, **how)
+    return declared_field(FieldKind.VALUE, default, merge=merge, **arguments)
 
 
 def _union(values: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -130,7 +131,7 @@ class DeclaredState:
 
     @classmethod
     @cache
-    def declared(cls) -> Mapping[str, StateField]:
+    def declarations(cls) -> Mapping[str, StateField]:
         """Returns the declarations of the fields, by name."""
         return {each.name: each.metadata[_DECLARED] for each in fields(cls)}  # type: ignore[arg-type]
 
@@ -138,35 +139,39 @@ class DeclaredState:
     @cache
     def fields_of(cls, *kinds: FieldKind) -> tuple[str, ...]:
         """Returns the names of the fields of these kinds."""
-        return tuple(name for name, how in cls.declared().items() if how.kind in kinds)
+        return tuple(name for name, declaration in cls.declarations().items() if declaration.kind in kinds)
 
     @classmethod
     @cache
-    def known_as(cls) -> Mapping[str, str]:
+    def fields_by_name(cls) -> Mapping[str, str]:
         """Maps the names of fields, and the names under which users see fields, to the names of fields."""
-        shown = {how.shown: name for name, how in cls.declared().items() if how.shown}
-        return {name: name for name in cls.declared()} | shown
+        field_by_shown_name = {
+            declaration.shown: name for name, declaration in cls.declarations().items() if declaration.shown
+        }
+        return {name: name for name in cls.declarations()} | field_by_shown_name
 
     @classmethod
     @cache
     def _readers(cls) -> Mapping[str, Callable[[Any], Any]]:
         """Returns a function per field that decodes its JSON value."""
-        fresh, stored = cls(), cls.fields_of(*STORED)
-        lists = {name: tuple for name in cls.declared() if isinstance(getattr(fresh, name), tuple)}
-        return {name: _read if name in stored else lists.get(name, _unchanged) for name in cls.declared()}
+        default_state, stored = cls(), cls.fields_of(*STORED)
+        tuple_fields = {name: tuple for name in cls.declarations() if isinstance(getattr(default_state, name), tuple)}
+        return {
+            name: _read_refs if name in stored else tuple_fields.get(name, _unchanged) for name in cls.declarations()
+        }
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the value of a field; ``default`` if the value is None or there is no such field. ``name``: a key of
-        ``known_as``."""
-        of_state = self.known_as().get(name)
-        found = None if of_state is None else getattr(self, of_state)
-        return default if found is None else found
+        ``fields_by_name``."""
+        field_name = self.fields_by_name().get(name)
+        value = None if field_name is None else getattr(self, field_name)
+        return default if value is None else value
 
     def rows(self, *kinds: FieldKind) -> Iterator[StoredRows]:
         """Yield the references in the fields of these kinds; without kinds, in all fields."""
         for name in self.fields_of(*(kinds or STORED)):
-            held = getattr(self, name)
-            for key, ref in held.items() if isinstance(held, Mapping) else (("", held),):
+            content = getattr(self, name)
+            for key, ref in content.items() if isinstance(content, Mapping) else (("", content),):
                 if ref is not None:
                     yield StoredRows(name, key, ref)
 
@@ -175,11 +180,11 @@ class DeclaredState:
         ``change`` returns None, the reference is removed."""
         changed: dict[str, Any] = {}
         for name in self.fields_of(*(kinds or STORED)):
-            held = getattr(self, name)
-            if isinstance(held, Mapping):
-                changed[name] = {key: change(ref) for key, ref in held.items()}
-            elif held is not None:
-                changed[name] = change(held)
+            content = getattr(self, name)
+            if isinstance(content, Mapping):
+                changed[name] = {key: change(ref) for key, ref in content.items()}
+            elif content is not None:
+                changed[name] = change(content)
         return self.with_values(**changed) if changed else self
 
     def with_values(self, **values: Any) -> Self:
@@ -189,63 +194,68 @@ class DeclaredState:
     def with_key_count(self, count: Callable[[], int]) -> Self:
         """Returns the state with a new number of keys with live events, if it has such a field. ``count``: returns the
         number."""
-        counting = [name for name, how in self.declared().items() if how.counts == KEYS_WITH_EVENTS]
-        return self.with_values(**{name: count() for name in counting}) if counting else self
+        count_fields = [
+            name for name, declaration in self.declarations().items() if declaration.counts == KEYS_WITH_EVENTS
+        ]
+        return self.with_values(**{name: count() for name in count_fields}) if count_fields else self
 
     def without_rows(self, kept: NDArray[np.bool_]) -> Self:
-        """Returns the state of a queue after the removal of events: positions count only the events ``kept``."""
-        before = np.concatenate([[0], np.cumsum(kept)])
-        moved = {name: getattr(self, name) for name in self.fields_of(FieldKind.POSITION)}
-        left = {
-            name: [int(before[each]) for each in place] if isinstance(place, list) else int(before[place])
-            for name, place in moved.items()
-            if place is not None
+        """Returns the state of a queue from which events are removed. ``kept``: a mask of the events that stay, which
+        are the only ones that positions then count."""
+        kept_before = np.concatenate([[0], np.cumsum(kept)])
+        positions = {name: getattr(self, name) for name in self.fields_of(FieldKind.POSITION)}
+        new_positions = {
+            name: [int(kept_before[each]) for each in position]
+            if isinstance(position, list)
+            else int(kept_before[position])
+            for name, position in positions.items()
+            if position is not None
         }
-        return replace(self, **left)  # type: ignore[type-var]
+        return replace(self, **new_positions)  # type: ignore[type-var]
 
     @classmethod
-    def merged(cls, states: Sequence[Any], fed: Iterable[int]) -> dict[str, Any]:
+    def merged(cls, states: Sequence[Any], sources: Iterable[int]) -> dict[str, Any]:
         """Returns the merged values of fields for a task that takes over rows of some tasks. ``states``: the states of
-        all tasks of a bolt. ``fed``: the indices of the tasks whose rows are taken over."""
-        some, found = [states[number] for number in fed], {}
-        for name, how in cls.declared().items():
-            if how.merge is not None:
-                known = [getattr(state, name) for state in (states if how.of_all else some)]
-                known = [each for each in known if each is not None]
-                if known:
-                    found[name] = how.merge(known)
-        return found
+        all tasks of a bolt. ``sources``: the indices of the tasks whose rows are taken over."""
+        source_states, merged_fields = [states[number] for number in sources], {}
+        for name, declaration in cls.declarations().items():
+            if declaration.merge is not None:
+                values = [getattr(state, name) for state in (states if declaration.from_all_tasks else source_states)]
+                values = [each for each in values if each is not None]
+                if values:
+                    merged_fields[name] = declaration.merge(values)
+        return merged_fields
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields by name, as plain JSON values."""
-        return {name: _to_json(getattr(self, name)) for name in self.declared()}
+        return {name: _to_json(getattr(self, name)) for name in self.declarations()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Returns the state from the values of ``to_json``. Raises KeyError for a field that is not declared."""
         readers = cls._readers()
-        return cls(**{name: readers[name](given) for name, given in values.items()})
+        return cls(**{name: readers[name](value) for name, value in values.items()})
 
 
-def _to_json(held: Any) -> Any:
-    if held is None or type(held) in _PLAIN:
-        return held
-    if isinstance(held, Ref):
-        return held.to_json()
-    return {key: _to_json(each) for key, each in held.items()} if isinstance(held, Mapping) else held
+def _to_json(content: Any) -> Any:
+    if content is None or type(content) in _PLAIN:
+        return content
+    if isinstance(content, Ref):
+        return content.to_json()
+    return {key: _to_json(each) for key, each in content.items()} if isinstance(content, Mapping) else content
 
 
 _PLAIN = (int, str, tuple, list)
 
 
-def _unchanged(held: Any) -> Any:
-    return held
+def _unchanged(content: Any) -> Any:
+    return content
 
 
-def _read(held: Any) -> Any:
-    if isinstance(held, Mapping):
-        return {name: Ref.from_json(each) for name, each in held.items()}
-    return None if held is None else Ref.from_json(held)
+def _read_refs(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: Ref.from_json(each) for name, each in content.items()}
+    return None if content is None else Ref.from_json(content)
 
 
 # The state of a task, which depends on the family of its windows. It is saved after each batch and restored after a
@@ -266,7 +276,7 @@ class WindowsState(DeclaredState):
 
     @classmethod
     @cache
-    def waiting(cls) -> tuple[str, ...]:
+    def waiting_fields(cls) -> tuple[str, ...]:
         """Returns the names of the fields of waiting end edges."""
         return cls.fields_of(FieldKind.EVENTS)
 
@@ -280,17 +290,17 @@ class QueueState(WindowsState):
 
     family: ClassVar[str] = "queue"
 
-    base: int = value(0)
+    base: int = value_field(0)
     """Number of events that have left the queue."""
-    settled_count: int = declared(FieldKind.POSITION, 0)
+    settled_count: int = declared_field(FieldKind.POSITION, 0)
     """Number of events of the queue in final order."""
-    accounted: int = declared(FieldKind.POSITION, 0)
+    accounted: int = declared_field(FieldKind.POSITION, 0)
     """Number of leading events that are accounted: they were in a window, or can no longer be in one."""
-    previous: list[int] | None = declared(FieldKind.POSITION)
+    previous: list[int] | None = declared_field(FieldKind.POSITION)
     """The [start, stop) positions of the last window fired."""
-    previous_frontier: int | None = value(merge=max, of_all=True)
+    previous_frontier: int | None = value_field(merge=max, from_all_tasks=True)
     """The frontier of the last evaluation; None before the first."""
-    last_reference: int | None = value(merge=max, of_all=True, shown="last_end")
+    last_reference: int | None = value_field(merge=max, from_all_tasks=True, shown="last_end")
     """The end of the last window fired."""
 
 
@@ -300,31 +310,31 @@ class AssignedState(WindowsState):
 
     family: ClassVar[str] = "assigned"
 
-    next_end: int | None = value(merge=min, shown="next_due")
+    next_end: int | None = value_field(merge=min, shown="next_due")
     """Time of the next window after the last evaluation; None if no window was open."""
-    last_end: int | None = value(merge=max, of_all=True, shown="last_end")
+    last_end: int | None = value_field(merge=max, from_all_tasks=True, shown="last_end")
     """The latest end of a window that has fired."""
-    evaluations: int = value(0, max, of_all=True)
+    evaluations: int = value_field(0, max, from_all_tasks=True)
     """Number of evaluations so far; a later evaluation has a greater number."""
-    floor: int | None = value()
+    floor: int | None = value_field()
     """Lower bound on the watermarks of all keys at the last evaluation; None if keys have no watermarks."""
-    open_ends: tuple[int, ...] = value((), _union)
+    open_ends: tuple[int, ...] = value_field((), _union)
     """The ends of the windows with events, if an idle timeout may close windows."""
-    keys: Ref | None = declared(
-        FieldKind.KEYS, by=KEY_COLUMN, floor="floor", raised=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
+    keys: Ref | None = declared_field(
+        FieldKind.KEYS, key_column=KEY_COLUMN, floor="floor", floor_columns=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
     )
     """The watermarks of keys."""
-    known: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="known")
+    known: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="known")
     """The keys with recent events, if windows without events fire."""
-    panes: Ref | None = declared(FieldKind.CODES, by="key")
+    panes: Ref | None = declared_field(FieldKind.CODES, key_column="key")
     """The firings of open windows."""
-    released: Ref | None = declared(FieldKind.CODES, by="key")
+    released: Ref | None = declared_field(FieldKind.CODES, key_column="key")
     """The windows that were released at exactly the limit of the last evaluation."""
-    end_edges: Ref | None = declared(FieldKind.EVENTS)
+    end_edges: Ref | None = declared_field(FieldKind.EVENTS)
     """The end edges that wait for their start edges."""
-    listed: str | None = value()
+    listed: str | None = value_field()
     """Digest of the list of keys of the last evaluation (``ListedKeys.digest``); None if no keys were listed."""
-    codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
+    codes: Ref | None = declared_field(FieldKind.CODES, key_column=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
 
@@ -334,8 +344,8 @@ class EventState(WindowsState):
 
     family: ClassVar[str] = "events"
 
-    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="states")
-    codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="states")
+    codes: Ref | None = declared_field(FieldKind.CODES, key_column=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
 
@@ -343,13 +353,13 @@ class EventState(WindowsState):
 class KeyedState(WindowsState):
     """State of windows whose ends are not known before they fire; a task without keys is treated as one key."""
 
-    next_due: int | None = value(merge=min, shown="next_due")
+    next_due: int | None = value_field(merge=min, shown="next_due")
     """The clock or frontier at which the next window is due; None if only an event can make a window due."""
-    open_windows: int = value(0, counts=KEYS_WITH_EVENTS, shown="open_windows")
+    open_windows: int = value_field(0, counts=KEYS_WITH_EVENTS, shown="open_windows")
     """Number of windows with events."""
-    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN)
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN)
     """The records of keys."""
-    codes: Ref | None = declared(FieldKind.CODES, by=CODE_COLUMN)
+    codes: Ref | None = declared_field(FieldKind.CODES, key_column=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
 
@@ -359,7 +369,7 @@ class TriggeredState(KeyedState):
 
     family: ClassVar[str] = "triggered"
 
-    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="records")
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="records")
 
 
 @dataclass(frozen=True)
@@ -368,8 +378,8 @@ class PolicyState(KeyedState):
 
     family: ClassVar[str] = "policies"
 
-    keys: Ref | None = declared(FieldKind.KEYS, by=KEY_COLUMN, shown="units")
-    last_end: int | None = value(merge=max, of_all=True, shown="last_end")
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="units")
+    last_end: int | None = value_field(merge=max, from_all_tasks=True, shown="last_end")
     """The greatest time of all units."""
 
 
@@ -385,19 +395,19 @@ _FAMILIES: dict[str, type[WindowsState]] = {
 class BoltTaskState(DeclaredState):
     """State of the bolt itself in one task."""
 
-    fired: int = value(0, sum, of_all=True)
+    fired: int = value_field(0, sum, from_all_tasks=True)
     """Number of windows fired so far."""
-    suppressed: int = value(0, sum, of_all=True)
+    suppressed: int = value_field(0, sum, from_all_tasks=True)
     """Number of windows so far for which the bolt was not called, because they end before the first output."""
-    emitted: Mapping[str, int] = value({}, _total, of_all=True)
+    emitted: Mapping[str, int] = value_field({}, _total, from_all_tasks=True)
     """Rows emitted so far on each output stream."""
-    counters: Mapping[str, int] = value({}, _positive, of_all=True)
+    counters: Mapping[str, int] = value_field({}, _positive, from_all_tasks=True)
     """The counters of the bolt, and of the rule of a trigger, by name."""
-    user: Mapping[str, Ref] = declared(FieldKind.OWN, {}, shown="user")
+    user: Mapping[str, Ref] = declared_field(FieldKind.OWN, {}, shown="user")
     """The state of a stateful bolt: tables by name, and JSON values under ""."""
-    shown: Mapping[str, Ref] = declared(FieldKind.CODES, {}, by=WINDOW_KEY_COLUMN, shown="retractable")
+    shown: Mapping[str, Ref] = declared_field(FieldKind.CODES, {}, key_column=WINDOW_KEY_COLUMN, shown="retractable")
     """For each output stream, the emitted rows that a later firing may retract."""
-    needed_until: int | None = value()
+    needed_until: int | None = value_field()
     """Time in microseconds from which ``user`` is not needed unless another event comes; None if always needed."""
 
     def add_counts(self, *further: BoltTaskState) -> BoltTaskState:
@@ -409,7 +419,7 @@ class BoltTaskState(DeclaredState):
         return self.add_counts(BoltTaskState(counters=further)) if further else self
 
 
-def is_over(needed_until: int | None, frontier: int | None) -> bool:
+def is_no_longer_needed(needed_until: int | None, frontier: int | None) -> bool:
     """True if the frontier has reached ``needed_until``. A frontier of FOREVER does not count, because a run may
     continue after the end of the streams."""
     return needed_until is not None and frontier is not None and needed_until <= frontier < FOREVER
@@ -433,8 +443,8 @@ class TaskState:
     def pending(self, streams: int) -> list[int]:
         """Returns, for each stream, the number of events that have been in no window and can still be in one."""
         accounted = self.accounted_by_stream or [0] * streams
-        held = self.refs.by_stream(streams)
-        pending = [held[code] - accounted[code] for code in range(streams)]
+        needed_refs = self.refs.by_stream(streams)
+        pending = [needed_refs[code] - accounted[code] for code in range(streams)]
         for ref in self.waiting:
             pending = [count + more for count, more in zip(pending, ref.by_stream, strict=True)]
         return pending
@@ -442,8 +452,8 @@ class TaskState:
     @property
     def waiting(self) -> list[Ref]:
         """References to the end edges that wait for their start edges."""
-        found = (getattr(self.windows, name) for name in self.windows.waiting())
-        return [ref for ref in found if ref is not None]
+        values = (getattr(self.windows, name) for name in self.windows.waiting_fields())
+        return [ref for ref in values if ref is not None]
 
     @property
     def key_floor(self) -> int:

@@ -165,8 +165,8 @@ class WindowAssigner(ABC):
 
     @property
     def ends_at_limit(self) -> bool:
-        """True if a lifetime that begins or is cut exactly at a limit may end a window at the limit, when time has
-        already reached it."""
+        """True if a window may end exactly at a limit that time has already reached, because a later lifetime begins,
+        or is cut, exactly there."""
         return False
 
     @property
@@ -200,21 +200,21 @@ class WindowAssigner(ABC):
         return self.next_end(live, after)
 
     def open(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
-        """Yields the windows with end > after that hold an event and that time can close before the streams end; if
-        there are none, those that end at FOREVER."""
+        """Yields the windows with end > after that hold an event and that can close before the streams end; if there
+        are none, those that end at FOREVER."""
         return self.assign(live, after, FOREVER)
 
     def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         """Yields the windows of ``open`` that an idle timeout can close."""
         return self.open(live, after)
 
-    def earliest_start(self, upto: int, held: int | None) -> int:
+    def earliest_start(self, upto: int, earliest_live: int | None) -> int:
         """Returns a time before which no window that ends after ``upto`` starts, in microseconds (SI-24).
 
-        ``held``: the start of the earliest live event; None if there is none. Further events may come, at ``upto`` or
-        later.
+        ``earliest_live``: the start of the earliest live event; None if there is none. Further events may come, at
+        ``upto`` or later.
         """
-        return upto if held is None else min(upto, held)
+        return upto if earliest_live is None else min(upto, earliest_live)
 
 
 class GridWindows(WindowAssigner):
@@ -235,7 +235,7 @@ class GridWindows(WindowAssigner):
         """Returns the starts of the windows with these ends."""
 
     @abstractmethod
-    def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def first_and_last_end_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ends of the first and the last window that hold each event and were open when it came; for an
         event in no window, the last end is before the first. Events are points in time, in any order."""
 
@@ -268,15 +268,16 @@ class GridsTogether:
 def _grid_runs(grids: Sequence[GridWindows], live: LiveEvents) -> EventRuns:
     columns = [] if live.keys is None else [live.keys]
     for grid in grids:
-        first, last = grid.ends_of_points(live)
-        in_no_window = first > last
-        columns += [last, np.minimum(first, last + 1)]  # all events between the same windows are in one run
+        first_ends, last_ends = grid.first_and_last_end_of_points(live)
+        in_no_window = first_ends > last_ends
+        # With the minimum, all events in the same gap between two windows are in one run.
+        columns += [last_ends, np.minimum(first_ends, last_ends + 1)]
         if live.closed_until is not None and (len(grids) > 1 or grid.windows_per_event > 1 or in_no_window.any()):
             # An event that missed its first window is in the same windows as some later events, but not in their run.
-            columns.append(grid.ends_of_points(replace(live, closed_until=None))[0])
+            columns.append(grid.first_and_last_end_of_points(replace(live, closed_until=None))[0])
     run_keys = Keys.of([pa.array(column) for column in columns], len(live), ordered=True)
     groups = Groups(run_keys.codes, run_keys.size)
-    return EventRuns(groups.numbers, groups.reduced(np.minimum, live.starts, FOREVER), None)
+    return EventRuns(groups.numbers, groups.reduce(np.minimum, live.starts, FOREVER), None)
 
 
 def limit_at(limit: Limit, positions: NDArray[np.int64]) -> Limit:
@@ -294,7 +295,7 @@ if TYPE_CHECKING:
 MAX_MEMBERS_PER_PIECE = 1 << 22
 """Approximate maximum number of members in a piece, so that windows with much overlap need little memory."""
 
-_FAR = 1 << 62
+_ENDLESS = 1 << 62
 """Stands for the end of endless lifetimes in arithmetic: later than any time, but small enough to add a length."""
 
 
@@ -332,49 +333,51 @@ class AlignedWindows(GridWindows):
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if not len(live):
             return iter(())
-        first, last = self._span(live, last_instants(live, upto))
-        last = np.minimum(last, self._aligned(np.clip(upto, first - self.slide.micros, last)))
-        first = self._first_open_end(live, after, first, last)
+        first_ends, last_ends = self._first_and_last_end(live, last_instants(live, upto))
+        last_ends = np.minimum(last_ends, self._aligned(np.clip(upto, first_ends - self.slide.micros, last_ends)))
+        first_ends = self._first_open_end(live, after, first_ends, last_ends)
         length = self.length.micros
-        return assign_on_grid(live, first, last, self.slide.micros, lambda ends: (ends - length, ends))
+        return assign_on_grid(live, first_ends, last_ends, self.slide.micros, lambda ends: (ends - length, ends))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
-        first, last = self._span(live, last_instants(live))
+        first_ends, last_ends = self._first_and_last_end(live, last_instants(live))
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
-        return (last <= closed_until) | (last < first)
+        return (last_ends <= closed_until) | (last_ends < first_ends)
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
-        first, last = self.ends_of(live, after, 0)
-        first = first[first <= last]
-        return int(first.min()) if len(first) else None
+        first_ends, last_ends = self.first_and_last_open_end(live, after, 0)
+        first_ends = first_ends[first_ends <= last_ends]
+        return int(first_ends.min()) if len(first_ends) else None
 
-    def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self.ends_of(live, -_FAR, 0)
+    def first_and_last_end_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.first_and_last_open_end(live, -_ENDLESS, 0)
 
-    def ends_of(self, live: LiveEvents, after: Limit, upto: Limit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def first_and_last_open_end(
+        self, live: LiveEvents, after: Limit, upto: Limit
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ends of the first and the last window after ``after`` that hold each event and were open when it
         came, in microseconds; for an event in no window, the last end is before the first. ``upto``: endless lifetimes
         last as long as in a call of ``assign`` with this limit."""
-        first, last = self._span(live, last_instants(live, upto))
-        return self._first_open_end(live, after, first, last), last
+        first_ends, last_ends = self._first_and_last_end(live, last_instants(live, upto))
+        return self._first_open_end(live, after, first_ends, last_ends), last_ends
 
     @property
-    def earliest(self) -> int | None:
+    def first_end(self) -> int | None:
         """The end of the first window, in microseconds; None if there is no first window."""
         return None if self.origin is None else self._phase
 
-    def earliest_start(self, upto: int, held: int | None) -> int:
+    def earliest_start(self, upto: int, earliest_live: int | None) -> int:
         length, slide = self.length.micros, self.slide.micros
-        first = (upto - self._phase) // slide * slide + self._phase + slide - length
-        return first if self.origin is None else max(first, self.origin)
+        start = (upto - self._phase) // slide * slide + self._phase + slide - length
+        return start if self.origin is None else max(start, self.origin)
 
     def next_ends(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = self._aligned(times) + self.slide.micros
-        return ends if self.earliest is None else np.maximum(ends, self.earliest)
+        return ends if self.first_end is None else np.maximum(ends, self.first_end)
 
     def ends_between(self, after: int, upto: int) -> NDArray[np.int64]:
-        first = int(self.next_ends(np.array([after]))[0])
-        return np.arange(first, upto + 1, self.slide.micros, dtype=np.int64)
+        first_end = int(self.next_ends(np.array([after]))[0])
+        return np.arange(first_end, upto + 1, self.slide.micros, dtype=np.int64)
 
     def starts_of(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         return ends - self.length.micros
@@ -396,31 +399,33 @@ class AlignedWindows(GridWindows):
 
     def _last_end(self, starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
         live = LiveEvents(starts, ends=ends)
-        first, last = self._span(live, last_instants(live))
+        first_ends, last_ends = self._first_and_last_end(live, last_instants(live))
         if self.origin is None:
-            return last
+            return last_ends
         # An event before the origin is in a gap: its last window ends before it (AT-3).
-        return np.where(last < first, np.minimum(last, starts - 1), last)
+        return np.where(last_ends < first_ends, np.minimum(last_ends, starts - 1), last_ends)
 
     @property
     def _phase(self) -> int:
         return self.offset.micros if self.origin is None else self.origin + self.length.micros
 
-    def _span(self, live: LiveEvents, lasts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ends of the first and the last window that hold each event, from its start and ``lasts``, its
+    def _first_and_last_end(
+        self, live: LiveEvents, instants: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ends of the first and the last window that hold each event, from its start and ``instants``, its
         last instant; for an event in no window, the last end is before the first."""
-        first = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
-        last = self.bounds.last_end(lasts, self.length.micros, self.slide.micros, self._phase)
-        return first if self.origin is None else np.maximum(first, self._phase), last
+        first_ends = self.bounds.first_end(live.starts, self.slide.micros, self._phase)
+        last_ends = self.bounds.last_end(instants, self.length.micros, self.slide.micros, self._phase)
+        return first_ends if self.origin is None else np.maximum(first_ends, self._phase), last_ends
 
     def _first_open_end(
-        self, live: LiveEvents, after: Limit, first: NDArray[np.int64], last: NDArray[np.int64]
+        self, live: LiveEvents, after: Limit, first_ends: NDArray[np.int64], last_ends: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Returns the end of the first window of each event that ends after ``after`` and was open when the event
-        came; ``first`` and ``last``: the ends of its first and its last window."""
+        came; ``first_ends`` and ``last_ends``: the ends of its first and its last window."""
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
         slide = self.slide.micros
-        return np.maximum(first, self._aligned(np.clip(low, first - slide, last)) + slide)
+        return np.maximum(first_ends, self._aligned(np.clip(low, first_ends - slide, last_ends)) + slide)
 
     def _aligned(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the last end of a window at or before each time."""
@@ -430,29 +435,31 @@ class AlignedWindows(GridWindows):
 
 def first_of_keys(live: LiveEvents) -> NDArray[np.bool_]:
     """Returns a mask of the first event of each key."""
-    heads = np.zeros(len(live), dtype=bool)
-    heads[:1] = True
+    is_first = np.zeros(len(live), dtype=bool)
+    is_first[:1] = True
     if live.keys is not None:
-        heads[1:] = live.keys[1:] != live.keys[:-1]
-    return heads
+        is_first[1:] = live.keys[1:] != live.keys[:-1]
+    return is_first
 
 
 def last_instants(live: LiveEvents, upto: Limit = 0) -> NDArray[np.int64]:
     """Returns the last instant of each event in microseconds; for an endless event a finite time after all others.
 
     For a lifetime without length this is a time long before the event. If the limit ``upto`` is FOREVER, endless events
-    last until the latest time that the bolt has seen, or the last end that is known of their key, so that the number of
-    windows is finite.
+    last until the latest time that the bolt has seen, or until the latest known end of an event of their key, so that
+    the number of windows is finite.
     """
     if live.ends is None:
         return live.starts
-    lasts = np.where(live.ends > live.starts, np.minimum(live.ends, _FAR) - 1, -_FAR)
+    lasts = np.where(live.ends > live.starts, np.minimum(live.ends, _ENDLESS) - 1, -_ENDLESS)
     endless = live.ends == FOREVER
-    cut = endless & (np.asarray(upto) == FOREVER)
-    if cut.any():
-        known = np.maximum(np.where(endless, live.starts, np.maximum(lasts, live.starts)), live.latest)
-        heads = first_of_keys(live)
-        lasts[cut] = np.maximum.reduceat(known, np.flatnonzero(heads))[np.cumsum(heads, dtype=np.int64) - 1][cut]
+    lasts_until_known = endless & (np.asarray(upto) == FOREVER)
+    if lasts_until_known.any():
+        last_known = np.maximum(np.where(endless, live.starts, np.maximum(lasts, live.starts)), live.latest)
+        is_first_of_key = first_of_keys(live)
+        lasts[lasts_until_known] = np.maximum.reduceat(last_known, np.flatnonzero(is_first_of_key))[
+            np.cumsum(is_first_of_key, dtype=np.int64) - 1
+        ][lasts_until_known]
     return lasts
 
 
@@ -475,47 +482,53 @@ def in_pieces(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, NDArray[np.i
 
 
 def assign_on_grid(
-    live: LiveEvents, first: NDArray[np.int64], last: NDArray[np.int64], step: int, edges: Edges
+    live: LiveEvents, first_points: NDArray[np.int64], last_points: NDArray[np.int64], step: int, edges: Edges
 ) -> Iterator[WindowMembers]:
     """Yields the windows that hold the events, in order, in pieces of bounded size.
 
-    An event is in the windows at the grid points from its ``first`` to its ``last``, inclusive, with this ``step``; in
-    no window if ``last`` is before ``first``. Windows at later grid points start and end later.
+    Each event is in the windows at the grid points from its entry in ``first_points`` to its entry in ``last_points``,
+    inclusive, with this ``step``; in no window if the last point is before the first. Windows at later grid points
+    start and end later.
     """
-    positions = np.flatnonzero(last >= first)
-    if not len(positions):
+    events = np.flatnonzero(last_points >= first_points)
+    if not len(events):
         return
-    first, last = first[positions], last[positions]
-    for low, high in _ranges_of_pieces(first, last, step):
-        inside = np.flatnonzero((first <= high) & (last >= low))
+    first_points, last_points = first_points[events], last_points[events]
+    for low, high in _ranges_of_pieces(first_points, last_points, step):
+        inside = np.flatnonzero((first_points <= high) & (last_points >= low))
         if len(inside):
-            begins, finishes = np.maximum(first[inside], low), np.minimum(last[inside], high)
-            yield _piece(live.keys, positions[inside], begins, finishes, step, edges)
+            range_firsts, range_lasts = np.maximum(first_points[inside], low), np.minimum(last_points[inside], high)
+            yield _piece(live.keys, events[inside], range_firsts, range_lasts, step, edges)
 
 
-def _ranges_of_pieces(first: NDArray[np.int64], last: NDArray[np.int64], step: int) -> Iterator[tuple[int, int]]:
+def _ranges_of_pieces(
+    first_points: NDArray[np.int64], last_points: NDArray[np.int64], step: int
+) -> Iterator[tuple[int, int]]:
     """Divide grid points into ranges (first, last, inclusive) whose windows have no more members than a piece may
     hold."""
-    low, high = int(first.min()), int(last.max())
-    if float((last - first).sum(dtype=np.float64)) / step + len(first) <= MAX_MEMBERS_PER_PIECE:
+    low, high = int(first_points.min()), int(last_points.max())
+    if float((last_points - first_points).sum(dtype=np.float64)) / step + len(first_points) <= MAX_MEMBERS_PER_PIECE:
         yield low, high
         return
-    places = np.concatenate([first, last + step])
-    order = stable_order(places)
-    places = places[order]
-    open_ranges = np.cumsum(np.where(order < len(first), 1, -1))[:-1]
-    before = np.concatenate([[0.0], np.cumsum(open_ranges * (np.diff(places) / step))])
+    points = np.concatenate([first_points, last_points + step])
+    order = stable_order(points)
+    points = points[order]
+    open_ranges = np.cumsum(np.where(order < len(first_points), 1, -1))[:-1]
+    members_before = np.concatenate([[0.0], np.cumsum(open_ranges * (np.diff(points) / step))])
     while low <= high:
-        index = int(np.searchsorted(places, low, side="right")) - 1
+        index = int(np.searchsorted(points, low, side="right")) - 1
         target = (
-            float(before[index])
-            + int(open_ranges[index]) * ((low - int(places[index])) // step)
+            float(members_before[index])
+            + int(open_ranges[index]) * ((low - int(points[index])) // step)
             + MAX_MEMBERS_PER_PIECE
         )
-        until = int(np.searchsorted(before, target, side="right")) - 1
+        index_of_target = int(np.searchsorted(members_before, target, side="right")) - 1
         stop = high + step
-        if until < len(open_ranges):
-            stop = int(places[until]) + int((target - before[until]) // open_ranges[until]) * step
+        if index_of_target < len(open_ranges):
+            stop = (
+                int(points[index_of_target])
+                + int((target - members_before[index_of_target]) // open_ranges[index_of_target]) * step
+            )
         stop = max(stop, low + step)
         yield low, stop - step
         low = stop
@@ -523,27 +536,27 @@ def _ranges_of_pieces(first: NDArray[np.int64], last: NDArray[np.int64], step: i
 
 def _piece(
     keys: NDArray[np.int64] | None,
-    positions: NDArray[np.int64],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
+    events: NDArray[np.int64],
+    first_points: NDArray[np.int64],
+    last_points: NDArray[np.int64],
     step: int,
     edges: Edges,
 ) -> WindowMembers:
-    """Returns the windows of events at ``positions`` as one piece; the events are in order of their keys."""
-    low = first.min()
-    places, counts = (first - low) // step, (last - first) // step + 1
-    members = positions
+    """Returns the windows of events at ``events`` as one piece; the events are in order of their keys."""
+    low = first_points.min()
+    points, counts = (first_points - low) // step, (last_points - first_points) // step + 1
+    members = events
     if counts.max() > 1:
-        owner, further = expand_counts(counts)
-        members, places = positions[owner], places[owner] + further
-    order = stable_order(places)  # keeps the order of keys, so that each window's members become contiguous
-    members, places = members[order], places[order]
-    begins_window = places[1:] != places[:-1]
+        event_of_member, nth_of_event = expand_counts(counts)
+        members, points = events[event_of_member], points[event_of_member] + nth_of_event
+    order = stable_order(points)  # keeps the order of keys, so that each window's members become contiguous
+    members, points = members[order], points[order]
+    begins_window = points[1:] != points[:-1]
     if keys is not None:
-        owners = keys[members]
-        begins_window |= owners[1:] != owners[:-1]
+        member_keys = keys[members]
+        begins_window |= member_keys[1:] != member_keys[:-1]
     offsets = np.concatenate([[0], np.flatnonzero(begins_window) + 1, [len(members)]])
-    starts, ends = edges(places[offsets[:-1]] * step + low)
+    starts, ends = edges(points[offsets[:-1]] * step + low)
     return WindowMembers(starts, ends, offsets, members)
 
 
@@ -619,48 +632,52 @@ class CalendarWindows(GridWindows):
         if not len(live):
             return iter(())
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
-        first, last = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live, upto))
+        first_times, last_times = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live, upto))
         # Only the part of a long lifetime that is due. A grid point is the index of a window's end among the edges.
-        begin, finish = np.clip(low, first, last), np.clip(upto, first, last)
+        begin, finish = np.clip(low, first_times, last_times), np.clip(upto, first_times, last_times)
         edges = self._edges(begin, finish)
         begin = np.maximum(_edge_before(edges, begin), _edge_before(edges, low)) + 1
         finish = np.minimum(_edge_before(edges, finish) + self.last, _edge_before(edges, upto))
-        finish[last < first] = -1
+        finish[last_times < first_times] = -1
         return assign_on_grid(live, begin, finish, 1, lambda points: (edges[points - self.last], edges[points]))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         if not len(live):
             return np.empty(0, dtype=bool)
-        first, last = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live))
-        edges = self._edges(last, last)
+        first_times, last_times = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live))
+        edges = self._edges(last_times, last_times)
         closed_until = upto if live.closed_until is None else np.maximum(upto, live.closed_until)
-        return (edges[_edge_before(edges, last) + self.last] <= closed_until) | (last < first)
+        return (edges[_edge_before(edges, last_times) + self.last] <= closed_until) | (last_times < first_times)
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if not len(live):
             return None
         low = after if live.closed_until is None else np.maximum(after, live.closed_until)
-        first, last = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live))
-        begin = np.clip(low, first, last)
+        first_times, last_times = self._as_start_bound(live.starts), self._as_start_bound(last_instants(live))
+        begin = np.clip(low, first_times, last_times)
         edges = self._edges(begin, begin)
-        places = _edge_before(edges, begin)
-        ends = np.maximum(places, _edge_before(edges, low)) + 1
-        ends = ends[(first <= last) & (ends <= places + self.last)]
-        return int(edges[ends].min()) if len(ends) else None
+        edge_indices = _edge_before(edges, begin)
+        end_indices = np.maximum(edge_indices, _edge_before(edges, low)) + 1
+        end_indices = end_indices[(first_times <= last_times) & (end_indices <= edge_indices + self.last)]
+        return int(edges[end_indices].min()) if len(end_indices) else None
 
-    def ends_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def first_and_last_end_of_points(self, live: LiveEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not len(live):
             return live.starts, live.starts
-        inside = self._as_start_bound(live.starts)
-        edges = self._edges(inside, inside)
-        places = _edge_before(edges, inside)
-        first, last = places + 1, places + self.last
+        times = self._as_start_bound(live.starts)
+        edges = self._edges(times, times)
+        edge_indices = _edge_before(edges, times)
+        first_indices, last_indices = edge_indices + 1, edge_indices + self.last
         if live.closed_until is not None:
-            first = np.maximum(first, _edge_before(edges, live.closed_until) + 1)
+            first_indices = np.maximum(first_indices, _edge_before(edges, live.closed_until) + 1)
         # For an event in no window any time after the last end will do, since the next edge may not be known.
-        return np.where(first <= last, edges[np.minimum(first, last)], edges[last] + 1), edges[last]
+        last_ends = edges[last_indices]
+        first_ends = np.where(
+            first_indices <= last_indices, edges[np.minimum(first_indices, last_indices)], last_ends + 1
+        )
+        return first_ends, last_ends
 
-    def earliest_start(self, upto: int, held: int | None) -> int:
+    def earliest_start(self, upto: int, earliest_live: int | None) -> int:
         moment = np.array([upto])
         edges = self._edges(moment, moment)
         return int(edges[_edge_before(edges, moment)[0] + 1 - self.last])
@@ -688,11 +705,11 @@ class CalendarWindows(GridWindows):
     @property
     def last_end(self) -> LastEnd:
         def last_ends(starts: NDArray[np.int64], ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
-            last = self._as_start_bound(last_instants(LiveEvents(starts, ends=ends)))
-            if not len(last):
-                return last
-            edges = self._edges(last, last)
-            return edges[_edge_before(edges, last) + self.last]
+            last_times = self._as_start_bound(last_instants(LiveEvents(starts, ends=ends)))
+            if not len(last_times):
+                return last_times
+            edges = self._edges(last_times, last_times)
+            return edges[_edge_before(edges, last_times) + self.last]
 
         return last_ends
 
@@ -707,19 +724,21 @@ class CalendarWindows(GridWindows):
         # after.
         margin = 1 if self.at else 0
         if self.last > 1:  # zones have skipped days and hours
-            margin += -(-self.last // self._edges_of_period) + 2
+            margin += -(-self.last // self._least_edges_per_period) + 2
         lows, highs = self._periods(begins) - 1 - margin, self._periods(finishes) + 2 + margin
         order = np.argsort(lows, kind="stable")
         lows, highs = lows[order], np.maximum.accumulate(highs[order])
         breaks = np.flatnonzero(lows[1:] > highs[:-1] + 1)
-        froms = lows[np.concatenate([[0], breaks + 1])].tolist()
-        tos = highs[np.concatenate([breaks, [len(highs) - 1]])].tolist()
-        periods = (period for low, high in zip(froms, tos, strict=True) for period in range(low, high + 1))
+        first_periods = lows[np.concatenate([[0], breaks + 1])].tolist()
+        last_periods = highs[np.concatenate([breaks, [len(highs) - 1]])].tolist()
+        periods = (
+            period for low, high in zip(first_periods, last_periods, strict=True) for period in range(low, high + 1)
+        )
         edges = (_starts_in_period(self.zone, self.unit, period, self.at, self.shift) for period in periods)
-        return np.unique(np.array([edge for of_period in edges for edge in of_period]))
+        return np.unique(np.array([edge for period_edges in edges for edge in period_edges]))
 
     @property
-    def _edges_of_period(self) -> int:
+    def _least_edges_per_period(self) -> int:
         """Least number of edges in a period."""
         return 22 if self.unit == "hour" else max(len(self.at), 1)
 
@@ -766,16 +785,16 @@ def _instants_of(zone: str, wall: int) -> list[int]:
     ``wall``: microseconds between 1970-01-01 00:00 and the wall-clock time, on clocks that never change.
     """
     # A datetime ends with these years; the clocks no longer change there.
-    near = min(max(wall, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
-    shown = EPOCH.replace(tzinfo=ZoneInfo(zone)) + timedelta(microseconds=near)
-    early, late = wall - _offset(shown), wall - _offset(shown.replace(fold=1))
+    clamped = min(max(wall, EARLIEST + 2 * _DAY), LATEST - 2 * _DAY)
+    local = EPOCH.replace(tzinfo=ZoneInfo(zone)) + timedelta(microseconds=clamped)
+    early, late = wall - _offset(local), wall - _offset(local.replace(fold=1))
     if early <= late:
         return sorted({early, late})
     # The clocks skip this time at a moment after ``late`` and up to ``early``, where the offset changes.
-    before = _offset(to_datetime(late).astimezone(shown.tzinfo))
+    offset_before = _offset(to_datetime(late).astimezone(local.tzinfo))
     while early - late > 1:
         middle = (early + late) // 2
-        if _offset(to_datetime(middle).astimezone(shown.tzinfo)) == before:
+        if _offset(to_datetime(middle).astimezone(local.tzinfo)) == offset_before:
             late = middle
         else:
             early = middle

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    Cut = tuple[int, int, int, int, bool]
+    CheckedSession = tuple[int, int, int, int, bool]
     """A session that the clock has checked: its start, its end, the index of its first event, the index after its last
     event, and whether the clock closed it."""
 
@@ -46,13 +46,13 @@ class RunWindows:
     highs: NDArray[np.int64]
     """Index after the last event of each window."""
 
-    def due(self, after: Limit, upto: Limit) -> RunWindows:
+    def ending_between(self, after: Limit, upto: Limit) -> RunWindows:
         """Returns the windows with after < end <= upto; limits may differ between keys."""
-        within = self.ends > limit_at(after, self.lows)
-        within &= self.ends <= limit_at(upto, self.lows)
-        if within.all():
+        is_between = self.ends > limit_at(after, self.lows)
+        is_between &= self.ends <= limit_at(upto, self.lows)
+        if is_between.all():
             return self
-        return RunWindows(self.starts[within], self.ends[within], self.lows[within], self.highs[within])
+        return RunWindows(self.starts[is_between], self.ends[is_between], self.lows[is_between], self.highs[is_between])
 
     def next_end(self, after: Limit) -> int | None:
         """Returns the earliest end of a window after the limit, in microseconds; None if there is none."""
@@ -114,7 +114,7 @@ class SessionWindows(WindowAssigner):
         return not self.touching and self.max_duration is None
 
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
-        return self._sessions(live)[0].due(after, upto).pieces()
+        return self._sessions(live)[0].ending_between(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         sessions, is_cut = self._sessions(live)
@@ -143,13 +143,13 @@ class SessionWindows(WindowAssigner):
                 do="leave either out",
             )
         if not len(live):
-            nothing = np.empty(0, dtype=np.int64)
-            return RunWindows(nothing, nothing, nothing, nothing), np.empty(0, dtype=bool)
-        begins, covered = self._uncut_sessions(live)
-        natural = _run_windows(live, begins, covered)
+            no_windows = np.empty(0, dtype=np.int64)
+            return RunWindows(no_windows, no_windows, no_windows, no_windows), np.empty(0, dtype=bool)
+        begins_session, covered_until = self._undivided_sessions(live)
+        undivided = _run_windows(live, begins_session, covered_until)
         if self.max_duration is None:
-            return natural, np.zeros(len(natural.lows), dtype=bool)
-        return self._cut_by_clock(live.starts, first_of_keys(live), natural, self.max_duration.micros)
+            return undivided, np.zeros(len(undivided.lows), dtype=bool)
+        return self._cut_by_clock(live.starts, first_of_keys(live), undivided, self.max_duration.micros)
 
     def runs(self, live: LiveEvents) -> EventRuns:
         """Returns runs of live events that are in one session whatever other events come. Events may be in any order.
@@ -163,80 +163,82 @@ class SessionWindows(WindowAssigner):
         times, keys, gaps, covered_until = (None if column is None else column[order] for column in columns)
         assert times is not None
         live = LiveEvents(times, keys, gaps=gaps, covered_until=covered_until)
-        begins, covered = self._uncut_sessions(live)
+        begins_run, covered_by_runs = self._undivided_sessions(live)
         if self.max_duration is not None and len(live):
             periods = -(-live.starts // self.max_duration.micros)
-            begins[1:] |= periods[1:] != periods[:-1]
-        runs = _run_windows(live, begins, covered)
+            begins_run[1:] |= periods[1:] != periods[:-1]
+        runs = _run_windows(live, begins_run, covered_by_runs)
         numbers = np.empty(len(live), np.int64)
-        numbers[order] = np.cumsum(begins) - 1
+        numbers[order] = np.cumsum(begins_run) - 1
         return EventRuns(numbers, runs.starts, runs.ends)
 
-    def _uncut_sessions(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def _undivided_sessions(self, live: LiveEvents) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Returns a mask of the events that begin a session, and the end of the session up to each event. Sessions that
         the clock closes are not taken into account."""
         if live.covered_until is not None:
-            covered = _running_maximum(live, live.covered_until)
+            covered_until = _running_maximum(live, live.covered_until)
         elif live.gaps is not None:
-            covered = _running_maximum(live, live.starts + np.maximum(live.gaps, 1))
+            covered_until = _running_maximum(live, live.starts + np.maximum(live.gaps, 1))
         else:
-            covered = live.starts + self.gap.micros
-        begins = first_of_keys(live)
-        begins[1:] |= live.starts[1:] > covered[:-1] if self.touching else live.starts[1:] >= covered[:-1]
-        return begins, covered
+            covered_until = live.starts + self.gap.micros
+        begins_session = first_of_keys(live)
+        begins_session[1:] |= (
+            live.starts[1:] > covered_until[:-1] if self.touching else live.starts[1:] >= covered_until[:-1]
+        )
+        return begins_session, covered_until
 
     def _cut_by_clock(
-        self, times: NDArray[np.int64], heads: NDArray[np.bool_], natural: RunWindows, longest: int
+        self, times: NDArray[np.int64], is_first_of_key: NDArray[np.bool_], undivided: RunWindows, longest: int
     ) -> tuple[RunWindows, NDArray[np.bool_]]:
-        """Divide the sessions ``natural`` where the clock closes them. Returns all sessions, and a mask of those that
+        """Divide the sessions ``undivided`` where the clock closes them. Returns all sessions, and a mask of those that
         the clock closed."""
-        kept = np.ones(len(natural.lows), dtype=bool)
-        cut: list[Cut] = []
-        reached = 0
-        cut_times = _cut_times(natural.starts, natural.starts, longest)
-        for session in np.flatnonzero(cut_times < natural.ends).tolist():
-            if session >= reached:
-                reached = self._cut(times, heads, natural, session, cut)
-                kept[session:reached] = False
-        is_cut = np.zeros(len(natural.lows), dtype=bool)
-        if not cut:
-            return natural, is_cut
-        table = np.array(cut, dtype=np.int64)
-        columns = np.column_stack([natural.starts, natural.ends, natural.lows, natural.highs, is_cut])
-        columns = np.concatenate([columns[kept], table])
+        stays_undivided = np.ones(len(undivided.lows), dtype=bool)
+        parts: list[CheckedSession] = []
+        next_session = 0
+        cut_times = _cut_times(undivided.starts, undivided.starts, longest)
+        for session in np.flatnonzero(cut_times < undivided.ends).tolist():
+            if session >= next_session:
+                next_session = self._divide_session(times, is_first_of_key, undivided, session, parts)
+                stays_undivided[session:next_session] = False
+        is_cut = np.zeros(len(undivided.lows), dtype=bool)
+        if not parts:
+            return undivided, is_cut
+        part_rows = np.array(parts, dtype=np.int64)
+        columns = np.column_stack([undivided.starts, undivided.ends, undivided.lows, undivided.highs, is_cut])
+        columns = np.concatenate([columns[stays_undivided], part_rows])
         columns = columns[np.argsort(columns[:, 2])]
         starts, ends, lows, highs, closed = (np.ascontiguousarray(column) for column in columns.T)
         return RunWindows(starts, ends, lows, highs), closed.astype(bool)
 
-    def _cut(
+    def _divide_session(
         self,
         times: NDArray[np.int64],
-        heads: NDArray[np.bool_],
-        natural: RunWindows,
+        is_first_of_key: NDArray[np.bool_],
+        undivided: RunWindows,
         session: int,
-        cut: list[Cut],
+        parts: list[CheckedSession],
     ) -> int:
-        """Divide a session at its check points, and following sessions that the divided session reaches. Appends the
-        parts to ``cut``, and returns the first session after them."""
-        low, start = int(natural.lows[session]), int(natural.starts[session])
+        """Divide a session at its check points, and also the sessions after it that its last part joins. Appends the
+        parts to ``parts``, and returns the index of the first session after them."""
+        low, start = int(undivided.lows[session]), int(undivided.starts[session])
         while True:
-            high, end = int(natural.highs[session]), int(natural.ends[session])
-            check = self.cut_time(start, int(times[low]))
-            if check >= end:
-                cut.append((start, end, low, high, False))
+            high, end = int(undivided.highs[session]), int(undivided.ends[session])
+            cut = self.cut_time(start, int(times[low]))
+            if cut >= end:
+                parts.append((start, end, low, high, False))
                 return session + 1
-            stop = low + int(np.searchsorted(times[low:high], check, side="right"))
-            cut.append((start, check, low, stop, True))
-            low, start = stop, check
+            stop = low + int(np.searchsorted(times[low:high], cut, side="right"))
+            parts.append((start, cut, low, stop, True))
+            low, start = stop, cut
             if low == high:
                 session += 1
-                if low == len(times) or heads[low] or not self.joins(int(times[low]) - start):
+                if low == len(times) or is_first_of_key[low] or not self.joins(int(times[low]) - start):
                     return session
 
     def cut_time(self, start: int, first: int) -> int:
-        """Returns when the clock closes a session: the first multiple of the maximum duration at which the session has
-        lasted longer than it, but not before its first event. ``start``: the start of the session; ``first``: the time
-        of its first event; all in microseconds."""
+        """Returns the check point at which the clock closes a session: the first multiple of the maximum duration at
+        which the session has lasted longer than that duration, but not before its first event. ``start``: the start of
+        the session; ``first``: the time of its first event; all in microseconds."""
         assert self.max_duration is not None
         longest = self.max_duration.micros
         return max(start // longest + 2, -(-first // longest)) * longest
@@ -265,21 +267,21 @@ class SessionWindows(WindowAssigner):
         count = len(sessions.lows)
         firsts = times[sessions.lows]
         ended = sessions.ends <= upto
-        opens = np.flatnonzero(sessions.starts == firsts)
-        closes = np.append(opens[1:], count) - 1
+        chain_starts = np.flatnonzero(sessions.starts == firsts)
+        chain_ends = np.append(chain_starts[1:], count) - 1
         gap_is_over = np.where(is_cut, sessions.ends + self.gap.micros, sessions.ends) <= upto
         ends_by_itself = is_cut & ended & (_cut_times(firsts, firsts, longest) == sessions.ends)
-        needed = np.maximum.accumulate(np.where(ends_by_itself, np.arange(count), -1))[closes]
-        needed = np.where((ended & gap_is_over)[closes], count, needed)
-        return np.arange(count) < np.repeat(needed, closes - opens + 1)
+        first_needed = np.maximum.accumulate(np.where(ends_by_itself, np.arange(count), -1))[chain_ends]
+        first_needed = np.where((ended & gap_is_over)[chain_ends], count, first_needed)
+        return np.arange(count) < np.repeat(first_needed, chain_ends - chain_starts + 1)
 
 
-def _run_windows(live: LiveEvents, begins: NDArray[np.bool_], covered: NDArray[np.int64]) -> RunWindows:
-    """Returns windows that begin with the events in the mask ``begins``, and end with the time that their last events
-    cover."""
-    lows = np.flatnonzero(begins)
+def _run_windows(live: LiveEvents, begins_run: NDArray[np.bool_], covered_until: NDArray[np.int64]) -> RunWindows:
+    """Returns windows that begin with the events in the mask ``begins_run``, and end with the time that their last
+    events cover."""
+    lows = np.flatnonzero(begins_run)
     highs = np.append(lows[1:], len(live))[: len(lows)]
-    return RunWindows(live.starts[lows], covered[highs - 1], lows, highs)
+    return RunWindows(live.starts[lows], covered_until[highs - 1], lows, highs)
 
 
 def _cut_times(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
@@ -287,17 +289,17 @@ def _cut_times(starts: NDArray[np.int64], firsts: NDArray[np.int64], longest: in
     return np.maximum(starts // longest + 2, -(-firsts // longest)) * longest
 
 
-def _running_maximum(live: LiveEvents, reach: NDArray[np.int64]) -> NDArray[np.int64]:
+def _running_maximum(live: LiveEvents, covered_until: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns, for each event, the greatest reach of the events of its key up to it."""
-    never_falls = reach[1:] >= reach[:-1]
+    never_falls = covered_until[1:] >= covered_until[:-1]
     if live.keys is not None:
         never_falls |= live.keys[1:] != live.keys[:-1]
     if never_falls.all():
-        return reach
-    order = stable_order(reach) if live.keys is None else pair_order(live.keys, reach)
+        return covered_until
+    order = stable_order(covered_until) if live.keys is None else pair_order(live.keys, covered_until)
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
-    return reach[order[np.maximum.accumulate(ranks)]]
+    return covered_until[order[np.maximum.accumulate(ranks)]]
 
 
 # Windows of the last event before a silence.
@@ -305,7 +307,7 @@ def _running_maximum(live: LiveEvents, reach: NDArray[np.int64]) -> NDArray[np.i
 
 @dataclass(frozen=True)
 class LullWindows(WindowAssigner):
-    """The window [t, t + length) of each event that no other event of its key follows within it; it holds the event.
+    """For each event at t: the window [t, t + length), if no other event of the key follows in it. It holds the event.
 
     An event of the same time that arrived later follows it; an event exactly at the end does not. An event is finished
     when another event that follows it is in the past, so one past event of each key is retained.
@@ -315,7 +317,7 @@ class LullWindows(WindowAssigner):
     length: Duration
 
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
-        return self._lulls(live).due(after, upto).pieces()
+        return self._lulls(live).ending_between(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         following = self._following(live)
@@ -396,12 +398,13 @@ class CountedWindows(WindowAssigner):
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         self._refuse_lifetimes(live)
-        kept = max(self.length.value - self.slide.value, 0)
-        fired, so_far = self._lasts(live, upto), _so_far(live)
-        # The events after the last window of a key are not finished, nor the last events of it that the next may hold.
-        bounds = np.full(int(first_of_keys(live).sum()), -1)
-        bounds[self._key_ordinals(live)[fired]] = so_far[fired] - kept
-        finished: NDArray[np.bool_] = so_far <= bounds[self._key_ordinals(live)]
+        overlap = max(self.length.value - self.slide.value, 0)
+        last_events, counts = self._last_events(live, upto), _counts_up_to(live)
+        # Not finished: the events after the last window of a key, and the last events of that window if the next
+        # window may hold them too.
+        finished_counts = np.full(int(first_of_keys(live).sum()), -1)
+        finished_counts[self._key_ordinals(live)[last_events]] = counts[last_events] - overlap
+        finished: NDArray[np.bool_] = counts <= finished_counts[self._key_ordinals(live)]
         return finished
 
     def skipped(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_] | None:
@@ -417,7 +420,7 @@ class CountedWindows(WindowAssigner):
         return self._windows(live, FOREVER).next_end(after)
 
     def open(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
-        return self._windows(live, FOREVER).due(after, FOREVER).pieces()
+        return self._windows(live, FOREVER).ending_between(after, FOREVER).pieces()
 
     @property
     def windows_per_event(self) -> int:
@@ -446,31 +449,31 @@ class CountedWindows(WindowAssigner):
         ordered = LiveEvents(starts, keys, accounted=accounted, weights=weights)
         ranks, _ = self._ranks(ordered, FOREVER)
         slides = (ranks - 1) // self.slide.value
-        heads = first_of_keys(ordered)
-        heads[1:] |= slides[1:] != slides[:-1]
+        begins_run = first_of_keys(ordered)
+        begins_run[1:] |= slides[1:] != slides[:-1]
         if accounted is not None:
-            heads |= accounted
-            heads[1:] |= accounted[:-1]
-        lows = np.flatnonzero(heads)
+            begins_run |= accounted
+            begins_run[1:] |= accounted[:-1]
+        lows = np.flatnonzero(begins_run)
         highs = np.append(lows[1:], count)[: len(lows)]
-        lasts = np.maximum.reduceat(order, lows) if count else lows
-        by_arrival = np.argsort(lasts)
-        places = np.empty_like(by_arrival)
-        places[by_arrival] = np.arange(len(lows))
+        last_arrivals = np.maximum.reduceat(order, lows) if count else lows
+        by_arrival = np.argsort(last_arrivals)
+        run_numbers = np.empty_like(by_arrival)
+        run_numbers[by_arrival] = np.arange(len(lows))
         numbers = np.empty(count, np.int64)
-        numbers[order] = np.repeat(places, highs - lows)
+        numbers[order] = np.repeat(run_numbers, highs - lows)
         ends = starts if covered_until is None else covered_until
         return EventRuns(numbers, starts[lows][by_arrival], ends[highs - 1][by_arrival])
 
     def _windows(self, live: LiveEvents, upto: Limit) -> RunWindows:
         self._refuse_lifetimes(live)
-        lasts, so_far = self._lasts(live, upto), _so_far(live)
-        firsts = np.flatnonzero(first_of_keys(live))[self._key_ordinals(live)[lasts]]
-        lows = np.maximum(firsts, np.searchsorted(so_far, so_far[lasts] - self.length.value, side="right"))
+        last_events, counts = self._last_events(live, upto), _counts_up_to(live)
+        first_events = np.flatnonzero(first_of_keys(live))[self._key_ordinals(live)[last_events]]
+        lows = np.maximum(first_events, np.searchsorted(counts, counts[last_events] - self.length.value, side="right"))
         ends = live.starts if live.covered_until is None else live.covered_until
-        return RunWindows(live.starts[lows], ends[lasts], lows, lasts + 1)
+        return RunWindows(live.starts[lows], ends[last_events], lows, last_events + 1)
 
-    def _lasts(self, live: LiveEvents, upto: Limit) -> NDArray[np.int64]:
+    def _last_events(self, live: LiveEvents, upto: Limit) -> NDArray[np.int64]:
         """Returns the indices of the last events of windows, up to a limit."""
         ranks, counted = self._ranks(live, upto)
         return np.flatnonzero(counted & (ranks % self.slide.value == 0))
@@ -484,9 +487,9 @@ class CountedWindows(WindowAssigner):
         counted = live.starts <= upto
         if not self._leaves_gaps and live.accounted is not None:
             counted &= ~live.accounted
-        so_far = np.concatenate([[0], np.cumsum(counted if live.weights is None else counted * live.weights)])
-        before = so_far[np.flatnonzero(first_of_keys(live))]
-        return so_far[1:] - before[self._key_ordinals(live)], counted
+        counts = np.concatenate([[0], np.cumsum(counted if live.weights is None else counted * live.weights)])
+        counts_before_key = counts[np.flatnonzero(first_of_keys(live))]
+        return counts[1:] - counts_before_key[self._key_ordinals(live)], counted
 
     def _key_ordinals(self, live: LiveEvents) -> NDArray[np.int64]:
         """Returns the ordinal number of each event's key, from 0."""
@@ -501,7 +504,7 @@ class CountedWindows(WindowAssigner):
             )
 
 
-def _so_far(live: LiveEvents) -> NDArray[np.int64]:
+def _counts_up_to(live: LiveEvents) -> NDArray[np.int64]:
     """Returns the number of events up to and including each row."""
     numbers: NDArray[np.int64] = np.arange(1, len(live) + 1) if live.weights is None else np.cumsum(live.weights)
     return numbers
@@ -512,8 +515,8 @@ def _so_far(live: LiveEvents) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class CountByStartWindows(WindowAssigner):
-    """Windows from each start time of a key to one microsecond after the ``count``-th start time, counted from the
-    former (SI-30).
+    """Windows from each start time of a key to one microsecond after the ``count``-th start time; the first of these is
+    the start of the window (SI-30).
 
     A start time counts once, however many events have it, so a window may hold more events than its count. The ends of
     lifetimes do not matter. Fewer start times than the count form no window, not even at the end of the streams.
@@ -523,13 +526,13 @@ class CountByStartWindows(WindowAssigner):
     count: Count
 
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
-        return self._windows(live).due(after, upto).pieces()
+        return self._windows(live).ending_between(after, upto).pieces()
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         # The last window that holds an event is the one that starts with it.
-        firsts = self._firsts(live)
+        firsts = self._first_of_start_times(live)
         ends = np.full(len(firsts), FOREVER)
-        complete = self._complete(live, firsts)
+        complete = self._complete_starts(live, firsts)
         ends[complete] = live.starts[firsts[complete + self.count.value - 1]] + 1
         return np.repeat(ends, np.diff(firsts, append=len(live))) <= upto
 
@@ -537,21 +540,21 @@ class CountByStartWindows(WindowAssigner):
         return self._windows(live).next_end(after)
 
     def _windows(self, live: LiveEvents) -> RunWindows:
-        firsts = self._firsts(live)
-        complete = self._complete(live, firsts)
+        firsts = self._first_of_start_times(live)
+        complete = self._complete_starts(live, firsts)
         ends = live.starts[firsts[complete + self.count.value - 1]] + 1
         highs = np.append(firsts, len(live))[complete + self.count.value]
         return RunWindows(live.starts[firsts[complete]], ends, firsts[complete], highs)
 
-    def _firsts(self, live: LiveEvents) -> NDArray[np.int64]:
+    def _first_of_start_times(self, live: LiveEvents) -> NDArray[np.int64]:
         """Returns the index of the first event of each start time of each key."""
         is_new_time = first_of_keys(live)
         is_new_time[1:] |= live.starts[1:] != live.starts[:-1]
         return np.flatnonzero(is_new_time)
 
-    def _complete(self, live: LiveEvents, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _complete_starts(self, live: LiveEvents, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the indices in ``firsts`` of the start times that enough other start times of their key follow for a
         window."""
-        further = self.count.value - 1
-        owners = np.cumsum(first_of_keys(live), dtype=np.int64)[firsts]
-        return np.flatnonzero(owners[further:] == owners[: max(len(owners) - further, 0)])
+        further_starts = self.count.value - 1
+        key_numbers = np.cumsum(first_of_keys(live), dtype=np.int64)[firsts]
+        return np.flatnonzero(key_numbers[further_starts:] == key_numbers[: max(len(key_numbers) - further_starts, 0)])

@@ -59,43 +59,45 @@ class Intervals:
         these events. Each event begins before it ends, and is in all intervals in between."""
         count = len(events)
         times = np.concatenate([begins, ends])
-        owners = np.tile(np.cumsum(first_of_keys(live), dtype=np.int64)[events], 2)
-        order = pair_order(owners, times)
-        times, owners = times[order], owners[order]
+        key_numbers = np.tile(np.cumsum(first_of_keys(live), dtype=np.int64)[events], 2)
+        order = pair_order(key_numbers, times)
+        times, key_numbers = times[order], key_numbers[order]
         begins_interval = np.ones(len(times), dtype=bool)
-        begins_interval[1:] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
-        places = np.empty_like(order)
-        places[order] = np.cumsum(begins_interval, dtype=np.int64) - 1
+        begins_interval[1:] = (times[1:] != times[:-1]) | (key_numbers[1:] != key_numbers[:-1])
+        interval_indices = np.empty_like(order)
+        interval_indices[order] = np.cumsum(begins_interval, dtype=np.int64) - 1
         times = times[begins_interval]
-        change = np.bincount(places[:count], minlength=len(times)) - np.bincount(places[count:], minlength=len(times))
+        size_changes = np.bincount(interval_indices[:count], minlength=len(times)) - np.bincount(
+            interval_indices[count:], minlength=len(times)
+        )
         return Intervals(
             times=times,
             stops=times[1:],
-            sizes=np.cumsum(change),
+            sizes=np.cumsum(size_changes),
             key_events=events[order[begins_interval] % max(count, 1)],
             events=events,
-            first=places[:count],
-            stop=places[count:],
+            first=interval_indices[:count],
+            stop=interval_indices[count:],
         )
 
     def pieces(self, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         """Yields the intervals with after < end <= upto that hold an event, in order of (end, start, key), in pieces of
         bounded size."""
-        filled = np.flatnonzero(self.sizes)
-        ends = self.stops[filled]
-        due = (ends > limit_at(after, self.key_events[filled])) & (ends <= limit_at(upto, self.key_events[filled]))
-        filled, ends = filled[due], ends[due]
-        order = pair_order(ends, self.times[filled])
-        filled, ends = filled[order], ends[order]
-        for begin, stop, offsets in in_pieces(self.sizes[filled]):
-            chosen = filled[begin:stop]
+        nonempty = np.flatnonzero(self.sizes)
+        ends = self.stops[nonempty]
+        due = (ends > limit_at(after, self.key_events[nonempty])) & (ends <= limit_at(upto, self.key_events[nonempty]))
+        nonempty, ends = nonempty[due], ends[due]
+        order = pair_order(ends, self.times[nonempty])
+        nonempty, ends = nonempty[order], ends[order]
+        for begin, stop, offsets in in_pieces(self.sizes[nonempty]):
+            chosen = nonempty[begin:stop]
             yield WindowMembers(self.times[chosen], ends[begin:stop], offsets, self._members(chosen))
 
     def next_end(self, after: Limit) -> int | None:
         """Returns the earliest end > after of an interval that holds an event; None if there is none."""
-        filled = np.flatnonzero(self.sizes)
-        ends = self.stops[filled]
-        ends = ends[ends > limit_at(after, self.key_events[filled])]
+        nonempty = np.flatnonzero(self.sizes)
+        ends = self.stops[nonempty]
+        ends = ends[ends > limit_at(after, self.key_events[nonempty])]
         return int(ends.min()) if len(ends) else None
 
     def _members(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -104,11 +106,11 @@ class Intervals:
         is_chosen = np.zeros(len(self.times) + 1, dtype=np.int64)
         is_chosen[chosen + 1] = 1
         chosen_before = np.cumsum(is_chosen)
-        first = chosen_before[self.first]
-        counts = chosen_before[self.stop] - first
-        owner, further = expand_counts(counts)
+        first_chosen = chosen_before[self.first]
+        counts = chosen_before[self.stop] - first_chosen
+        event_of_member, nth_of_event = expand_counts(counts)
         ranks = np.argsort(chosen)
-        return self.events[owner[stable_order(ranks[first[owner] + further])]]
+        return self.events[event_of_member[stable_order(ranks[first_chosen[event_of_member] + nth_of_event])]]
 
 
 # Snapshots.
@@ -140,8 +142,8 @@ class SnapshotWindows(WindowAssigner):
 
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if live.ends is None:
-            return self._moments(live).due(after, upto).pieces()
-        return self._slices(live, live.ends).pieces(after, upto)
+            return self._moments(live).ending_between(after, upto).pieces()
+        return self._intervals(live, live.ends).pieces(after, upto)
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         if live.ends is None:
@@ -152,15 +154,15 @@ class SnapshotWindows(WindowAssigner):
         lives_on = (live.ends > upto) & ~has_no_length
         edges = np.where(live.ends <= upto, live.ends, np.where(live.starts <= upto, live.starts, _NEVER))
         edges[has_no_length] = _NEVER
-        heads = first_of_keys(live)
-        firsts, owner = np.flatnonzero(heads), np.cumsum(heads, dtype=np.int64) - 1
-        last_edge = np.maximum.reduceat(edges, firsts)[owner]
-        return ~np.logical_or.reduceat(lives_on, firsts)[owner] | (live.ends < last_edge) | has_no_length
+        is_first_of_key = first_of_keys(live)
+        firsts, key_numbers = np.flatnonzero(is_first_of_key), np.cumsum(is_first_of_key, dtype=np.int64) - 1
+        last_edge = np.maximum.reduceat(edges, firsts)[key_numbers]
+        return ~np.logical_or.reduceat(lives_on, firsts)[key_numbers] | (live.ends < last_edge) | has_no_length
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if live.ends is None:
             return self._moments(live).next_end(after)
-        return self._slices(live, live.ends).next_end(after)
+        return self._intervals(live, live.ends).next_end(after)
 
     @property
     def windows_per_event(self) -> int:
@@ -186,7 +188,7 @@ class SnapshotWindows(WindowAssigner):
         ends = self._ends(live)[lows]
         return RunWindows(ends - 1, ends, lows, np.append(lows, len(live))[1:])
 
-    def _slices(self, live: LiveEvents, ends: NDArray[np.int64]) -> Intervals:
+    def _intervals(self, live: LiveEvents, ends: NDArray[np.int64]) -> Intervals:
         if self.bounds is Bounds.END:
             raise ConfigError(
                 "snapshots of lifetimes with bounds of END",
@@ -216,7 +218,7 @@ class OnsetWindows(WindowAssigner):
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         if live.ends is None:
             return _POINTS.assign(live, after, upto)
-        return onset_slices(live, live.ends).pieces(after, upto)
+        return onset_intervals(live, live.ends).pieces(after, upto)
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         ends = live.starts + 1 if live.ends is None else live.ends
@@ -225,7 +227,7 @@ class OnsetWindows(WindowAssigner):
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
         if live.ends is None:
             return _POINTS.next_end(live, after)
-        return onset_slices(live, live.ends).next_end(after)
+        return onset_intervals(live, live.ends).next_end(after)
 
     @property
     def max_lookback(self) -> int:
@@ -242,37 +244,38 @@ class OnsetWindows(WindowAssigner):
         """The function from events to their ends, because other events may begin windows while an event lasts."""
         return lambda starts, ends: starts + 1 if ends is None else ends
 
-    def earliest_start(self, upto: int, held: int | None) -> int:
+    def earliest_start(self, upto: int, earliest_live: int | None) -> int:
         return upto
 
 
-def onset_slices(live: LiveEvents, ends: NDArray[np.int64]) -> Intervals:
+def onset_intervals(live: LiveEvents, ends: NDArray[np.int64]) -> Intervals:
     """Returns the instants at which lifetimes begin, as intervals of one microsecond with the events that live
     then."""
     events = np.flatnonzero(ends > live.starts)
     starts = live.starts[events]
-    owners = np.cumsum(first_of_keys(live), dtype=np.int64)[events]
+    key_numbers = np.cumsum(first_of_keys(live), dtype=np.int64)[events]
     is_onset = np.ones(len(events), dtype=bool)
-    is_onset[1:] = (starts[1:] != starts[:-1]) | (owners[1:] != owners[:-1])
-    heads = np.flatnonzero(is_onset)
-    first = np.cumsum(is_onset, dtype=np.int64) - 1
+    is_onset[1:] = (starts[1:] != starts[:-1]) | (key_numbers[1:] != key_numbers[:-1])
+    onset_events = np.flatnonzero(is_onset)
+    first_rows = np.cumsum(is_onset, dtype=np.int64) - 1
     # An event is in the instants of its key before its end. So ends and instants are sorted together, ends first.
-    times = np.concatenate([ends[events], starts[heads]])
-    order = np.lexsort((times, np.concatenate([owners, owners[heads]])))
-    moments = np.cumsum(order >= len(events), dtype=np.int64)
+    times = np.concatenate([ends[events], starts[onset_events]])
+    order = np.lexsort((times, np.concatenate([key_numbers, key_numbers[onset_events]])))
+    onsets_so_far = np.cumsum(order >= len(events), dtype=np.int64)
     stop = np.empty(len(events), dtype=np.int64)
     is_end = order < len(events)
-    stop[order[is_end]] = moments[is_end]
+    stop[order[is_end]] = onsets_so_far[is_end]
     sizes = np.cumsum(
-        np.bincount(first, minlength=len(heads) + 1) - np.bincount(stop, minlength=len(heads) + 1), dtype=np.int64
+        np.bincount(first_rows, minlength=len(onset_events) + 1) - np.bincount(stop, minlength=len(onset_events) + 1),
+        dtype=np.int64,
     )
     return Intervals(
-        times=starts[heads],
-        stops=starts[heads] + 1,
+        times=starts[onset_events],
+        stops=starts[onset_events] + 1,
         sizes=sizes[:-1],
-        key_events=events[heads],
+        key_events=events[onset_events],
         events=events,
-        first=first,
+        first=first_rows,
         stop=stop,
     )
 
@@ -302,7 +305,11 @@ class SlidingLogWindows(WindowAssigner):
 
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
         windows = self._windows(live)
-        return windows.pieces(after, upto) if isinstance(windows, Intervals) else windows.due(after, upto).pieces()
+        return (
+            windows.pieces(after, upto)
+            if isinstance(windows, Intervals)
+            else windows.ending_between(after, upto).pieces()
+        )
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         return live.starts + self.length.micros <= upto
@@ -315,7 +322,7 @@ class SlidingLogWindows(WindowAssigner):
         leaving_times = leaving_times[leaving_times > after]
         return int(leaving_times.min()) if len(leaving_times) else None
 
-    def earliest_start(self, upto: int, held: int | None) -> int:
+    def earliest_start(self, upto: int, earliest_live: int | None) -> int:
         return upto + 1 - self.length.micros
 
     @property
@@ -345,28 +352,28 @@ class SlidingLogWindows(WindowAssigner):
             return self._windows_with_late_events(live, live.closed_until)
         count = len(live)
         times = np.concatenate([live.starts, live.starts + self.length.micros])
-        owners = np.tile(np.cumsum(first_of_keys(live), dtype=np.int64), 2)
-        order = pair_order(owners, times)
-        times, owners = times[order], owners[order]
-        last = np.ones(len(times), dtype=bool)
-        last[:-1] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
+        key_numbers = np.tile(np.cumsum(first_of_keys(live), dtype=np.int64), 2)
+        order = pair_order(key_numbers, times)
+        times, key_numbers = times[order], key_numbers[order]
+        is_last_of_time = np.ones(len(times), dtype=bool)
+        is_last_of_time[:-1] = (times[1:] != times[:-1]) | (key_numbers[1:] != key_numbers[:-1])
         # Events leave in the order in which they entered, and all events of a key before those of the next key. So the
         # events of a window lie between two indices: the number of events that have left, and that have entered.
-        entered = np.cumsum(order < count, dtype=np.int64)[last]
-        left = np.arange(1, 2 * count + 1)[last] - entered
+        entered = np.cumsum(order < count, dtype=np.int64)[is_last_of_time]
+        left = np.arange(1, 2 * count + 1)[is_last_of_time] - entered
         has_events = entered > left
-        ends = times[last][has_events]
+        ends = times[is_last_of_time][has_events]
         return RunWindows(ends - self.length.micros, ends, left[has_events], entered[has_events])
 
     def _windows_with_late_events(self, live: LiveEvents, closed_until: NDArray[np.int64]) -> Intervals:
         """Returns the windows if some events have missed windows, so that they enter later than at their time."""
         length = self.length.micros
-        missed = np.minimum(closed_until, FOREVER - 1)
-        events = np.flatnonzero(missed < live.starts + (length - 1))
-        starts, missed = live.starts[events], missed[events]
-        intervals = Intervals.between(live, events, np.maximum(starts, missed + 1), starts + length)
+        closed = np.minimum(closed_until, FOREVER - 1)
+        events = np.flatnonzero(closed < live.starts + (length - 1))
+        starts, closed = live.starts[events], closed[events]
+        intervals = Intervals.between(live, events, np.maximum(starts, closed + 1), starts + length)
         changes = np.zeros(len(intervals.times), np.bool_)
-        changes[intervals.first[missed < starts]] = True  # a late event ends no window when it enters
+        changes[intervals.first[closed < starts]] = True  # a late event ends no window when it enters
         changes[intervals.stop] = True
         sizes = intervals.sizes * changes
         return replace(intervals, times=intervals.times - length, stops=intervals.times, sizes=sizes)
@@ -395,32 +402,32 @@ class MeetingWindows(WindowAssigner):
         return True
 
     def assign(self, live: LiveEvents, after: Limit, upto: Limit) -> Iterator[WindowMembers]:
-        return self._slices(live, after, upto).pieces(after, upto)
+        return self._intervals(live, after, upto).pieces(after, upto)
 
     def open(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
         return self.assign(live, after, FOREVER - 1)
 
     def ended_by_idleness(self, live: LiveEvents, after: Limit) -> Iterator[WindowMembers]:
-        """Yields also the moments at which events begin, with or without rows, because ``how`` must not change which
-        events are late."""
-        return chain(onset_slices(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))
+        """Yields the windows of ``open``, and windows at the moments at which events begin, even if these have no rows:
+        ``how`` must not change which events are late."""
+        return chain(onset_intervals(live, _ends(live)).pieces(after, FOREVER), self.open(live, after))
 
     def finished(self, live: LiveEvents, upto: Limit) -> NDArray[np.bool_]:
         ends, needed = _ends(live), np.zeros(len(live), dtype=bool)
         at_end = np.asarray(upto) == FOREVER
         for on_side in self._outer_sides(live):
-            matched = _first_matches(live, ends, on_side) < upto
+            is_matched = _first_matches(live, ends, on_side) < upto
             waits = on_side & (np.maximum(ends, live.starts) >= upto) & ~at_end
-            alone = waits & ~(matched & ((ends < FOREVER) | (not self.edges)))
-            needed |= alone
+            without_partner = waits & ~(is_matched & ((ends < FOREVER) | (not self.edges)))
+            needed |= without_partner
             needed |= ~on_side & (ends > upto) & (ends > live.starts)
             # An event with a partner may be retained for further pairs, and must not seem to be without a partner.
-            ended = ~on_side & (ends <= upto) & (ends > live.starts)
-            needed |= _witnesses(live, ends, ended, waits if self._has_pairs else alone)
+            has_ended = ~on_side & (ends <= upto) & (ends > live.starts)
+            needed |= _witnesses(live, ends, has_ended, waits if self._has_pairs else without_partner)
         return ~needed & OnsetWindows().finished(live, upto) if self._has_pairs else ~needed
 
     def next_end(self, live: LiveEvents, after: Limit) -> int | None:
-        return self._slices(live, after, _NEVER).next_end(after)
+        return self._intervals(live, after, _NEVER).next_end(after)
 
     def next_finished(self, live: LiveEvents, after: Limit) -> int | None:
         """Returns the next moment at which events may be finished: after an event has ended or has met a partner."""
@@ -453,7 +460,7 @@ class MeetingWindows(WindowAssigner):
         """Returns None, because an event that has met a partner may be finished before its end."""
         return None
 
-    def earliest_start(self, upto: int, held: int | None) -> int:
+    def earliest_start(self, upto: int, earliest_live: int | None) -> int:
         return upto
 
     @property
@@ -469,7 +476,7 @@ class MeetingWindows(WindowAssigner):
         if self.how in ("right", "full"):
             yield ~lefts
 
-    def _slices(self, live: LiveEvents, after: Limit, upto: Limit) -> Intervals:
+    def _intervals(self, live: LiveEvents, after: Limit, upto: Limit) -> Intervals:
         ends = _ends(live)
         moments = np.full(len(live), FOREVER)
         for on_side in self._outer_sides(live):
@@ -477,14 +484,14 @@ class MeetingWindows(WindowAssigner):
             if self.how == "semi":
                 moments[on_side] = matched_at[on_side]
                 continue
-            alone = on_side & (matched_at == FOREVER)
-            moments[alone] = np.maximum(ends, live.starts)[alone]
-            endless = alone & (ends == FOREVER) & (np.asarray(upto) == FOREVER)
+            without_partner = on_side & (matched_at == FOREVER)
+            moments[without_partner] = np.maximum(ends, live.starts)[without_partner]
+            endless = without_partner & (ends == FOREVER) & (np.asarray(upto) == FOREVER)
             if endless.any():
-                moments[endless] = _after_all(live, ends, limit_at(after, np.flatnonzero(endless)))
+                moments[endless] = _end_of_endless(live, ends, limit_at(after, np.flatnonzero(endless)))
         events = np.flatnonzero(moments < FOREVER)
-        slices = _intervals_at(live, events, moments[events])
-        return _combined(onset_slices(live, ends), slices) if self._has_pairs else slices
+        meetings = _intervals_at(live, events, moments[events])
+        return _concat_intervals(onset_intervals(live, ends), meetings) if self._has_pairs else meetings
 
 
 def _ends(live: LiveEvents) -> NDArray[np.int64]:
@@ -495,10 +502,10 @@ def _keys(live: LiveEvents) -> NDArray[np.int64]:
     return np.zeros(len(live), np.int64) if live.keys is None else live.keys
 
 
-def _after_all(live: LiveEvents, ends: NDArray[np.int64], after: Limit) -> NDArray[np.int64]:
+def _end_of_endless(live: LiveEvents, ends: NDArray[np.int64], after: Limit) -> NDArray[np.int64]:
     """Returns the moment at which endless events end when the streams end: after every other moment."""
-    known = ends[ends < FOREVER]
-    latest = max(int(live.starts.max()), int(known.max()) if len(known) else _NEVER)
+    finite_ends = ends[ends < FOREVER]
+    latest = max(int(live.starts.max()), int(finite_ends.max()) if len(finite_ends) else _NEVER)
     return np.maximum(after, min(latest + 1, LATEST))
 
 
@@ -506,16 +513,20 @@ def _first_matches(live: LiveEvents, ends: NDArray[np.int64], on_side: NDArray[n
     """Returns the moment at which each event on a side meets its first partner: the later of the two starts. FOREVER
     for events without a partner, and for events of the other side."""
     matched_at, keys, lasting = np.full(len(live), FOREVER), _keys(live), ends > live.starts
-    own, other = np.flatnonzero(on_side & lasting), np.flatnonzero(~on_side & lasting)
-    if not len(own) or not len(other):
+    own_events, other_events = np.flatnonzero(on_side & lasting), np.flatnonzero(~on_side & lasting)
+    if not len(own_events) or not len(other_events):
         return matched_at
-    starts, own_keys = live.starts[own], keys[own]
-    begun = _count_up_to(keys[other], live.starts[other], own_keys, starts)
-    ended = _count_up_to(keys[other], ends[other], own_keys, starts)
-    following = other[np.minimum(begun, len(other) - 1)]
-    in_time = (begun < len(other)) & (keys[following] == own_keys) & (live.starts[following] < ends[own])
-    later = np.where(in_time, live.starts[following], FOREVER)
-    matched_at[own] = np.where(begun > ended, starts, later)
+    starts, own_keys = live.starts[own_events], keys[own_events]
+    begun_counts = _count_up_to(keys[other_events], live.starts[other_events], own_keys, starts)
+    ended_counts = _count_up_to(keys[other_events], ends[other_events], own_keys, starts)
+    next_partners = other_events[np.minimum(begun_counts, len(other_events) - 1)]
+    in_time = (
+        (begun_counts < len(other_events))
+        & (keys[next_partners] == own_keys)
+        & (live.starts[next_partners] < ends[own_events])
+    )
+    later = np.where(in_time, live.starts[next_partners], FOREVER)
+    matched_at[own_events] = np.where(begun_counts > ended_counts, starts, later)
     return matched_at
 
 
@@ -531,24 +542,26 @@ def _count_up_to(
 
 
 def _witnesses(
-    live: LiveEvents, ends: NDArray[np.int64], ended: NDArray[np.bool_], waits: NDArray[np.bool_]
+    live: LiveEvents, ends: NDArray[np.int64], has_ended: NDArray[np.bool_], waits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Returns a mask of the ended events from which it is known later that waiting events have met a partner: the last
-    event of each key to end, if a waiting event of the key began before that end.
+    """Returns a mask of the ended events that must be retained as proof that waiting events have met a partner: in each
+    key the event that ended last, if a waiting event of the key began before that end.
 
-    Events that ended earlier are not needed for this.
+    Events that ended earlier are not needed as proof.
     """
     witnesses = np.zeros(len(live), dtype=bool)
-    events, waiting, keys = np.flatnonzero(ended), np.flatnonzero(waits), _keys(live)
+    events, waiting, keys = np.flatnonzero(has_ended), np.flatnonzero(waits), _keys(live)
     if not len(events) or not len(waiting):
         return witnesses
     events = events[np.lexsort((ends[events], keys[events]))]
     events = events[np.append(keys[events][1:] != keys[events][:-1], True)]
     # Live events are in order of (key, start), so the first waiting event of a key began first.
-    first = np.searchsorted(keys[waiting], keys[events])
-    exists = first < len(waiting)
-    first = waiting[np.minimum(first, len(waiting) - 1)]
-    witnesses[events[exists & (keys[first] == keys[events]) & (live.starts[first] < ends[events])]] = True
+    first_waiting = np.searchsorted(keys[waiting], keys[events])
+    exists = first_waiting < len(waiting)
+    first_waiting = waiting[np.minimum(first_waiting, len(waiting) - 1)]
+    witnesses[events[exists & (keys[first_waiting] == keys[events]) & (live.starts[first_waiting] < ends[events])]] = (
+        True
+    )
     return witnesses
 
 
@@ -560,20 +573,20 @@ def _intervals_at(live: LiveEvents, events: NDArray[np.int64], moments: NDArray[
     events, moments, keys = events[order], moments[order], keys[order]
     is_first = np.ones(len(events), dtype=bool)
     is_first[1:] = (moments[1:] != moments[:-1]) | (keys[1:] != keys[:-1])
-    heads, place = np.flatnonzero(is_first), np.cumsum(is_first, dtype=np.int64) - 1
-    times = moments[heads]
+    first_events, interval_indices = np.flatnonzero(is_first), np.cumsum(is_first, dtype=np.int64) - 1
+    times = moments[first_events]
     return Intervals(
         times=times,
         stops=times + 1,
-        sizes=np.bincount(place, minlength=len(heads)),
-        key_events=events[heads],
+        sizes=np.bincount(interval_indices, minlength=len(first_events)),
+        key_events=events[first_events],
         events=events,
-        first=place,
-        stop=place + 1,
+        first=interval_indices,
+        stop=interval_indices + 1,
     )
 
 
-def _combined(one: Intervals, other: Intervals) -> Intervals:
+def _concat_intervals(one: Intervals, other: Intervals) -> Intervals:
     """Concatenate intervals in order; among intervals of equal time and key, those of ``one`` come first."""
     interval_indices = {"first", "stop"}
     columns = {

@@ -28,5 +28,5 @@ def crowded(hashes: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (ingest, groupings):
             patch.setattr(module, "hash_rows", few)
-        patch.setattr(groupings, "_is_exact", lambda column: False)
+        patch.setattr(groupings, "_hashes_identify", lambda column: False)
         yield

@@ -30,7 +30,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from manager.storage.manifest import key_of
+from manager.storage.manifest import key_of_batch_name
 from tests.helpers.played_spark import COMPACT_EVERY, Died, PlayedRun, die_at
 from topologies.checkpoints import file_journal
 from topologies.checkpoints.file_journal import FileLog
@@ -289,7 +289,7 @@ class Campaign:
         if found is None:
             assert "new checkpoint folder" in error.do, f"{case}: {error}"
             return "refused"
-        key = key_of(found[1])
+        key = key_of_batch_name(found[1])
         assert key is not None
         halves.lock.take()
         try:

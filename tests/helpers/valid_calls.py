@@ -703,7 +703,7 @@ OF_ITS_PARTS = {
     "Answer.draw", "DayTime.next", "Run.ask_to_stop", "Run.end_within",
     "RunOptions.clock", "RunOptions.on_begin", "RunOptions.on_report",
     "RunOptions.on_restart", "Restart.seconds_before", "Summary.note", "TimeMetrics.tell",
-    "TimeMetrics.settle", "Graph.columns_of", "Graph.spouts_before", "Aggregate.bound", "Aggregate.refusal",
+    "TimeMetrics.settle", "Graph.columns_of", "Graph.spouts_before", "Aggregate.with_types", "Aggregate.refusal",
     "Aggregate.finish", "PaneTrigger.due", "Preset.changes", "Preset.but", "Preset.with_rules", "ConsoleSink.check",
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",
     "MemorySink.check", "TableSink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files",

@@ -127,7 +127,7 @@ FAULTS = {
         (
             (
                 "topologies/graph/groupings.py",
-                "        known = [table for table in known if table.num_rows]\n",
+                "        state_tables = [table for table in state_tables if table.num_rows]\n",
                 "        return hashes\n",
             ),
         ),
@@ -138,8 +138,8 @@ FAULTS = {
         (
             (
                 "windowing/aggregates/accumulators.py",
-                "        shifts = first.astype(np.float64, copy=False)\n",
-                "        shifts = np.zeros(len(first))\n",
+                "        shifts = first_values.astype(np.float64, copy=False)\n",
+                "        shifts = np.zeros(len(first_values))\n",
             ),
         ),
         "aggregate",

@@ -122,9 +122,13 @@ def _plan_drawn_anew() -> AbstractContextManager[Any]:
 def _cleaned_before_the_commit() -> AbstractContextManager[Any]:
     def commit(checkpoint: FileCheckpoint, manifest: Manifest) -> None:
         key = batch_key(manifest.batch, manifest.closing)
-        before = set().union(*(kept.segments() for kept in checkpoint._kept))
-        last = batch_key(checkpoint._kept[-1].batch, checkpoint._kept[-1].closing) if checkpoint._kept else key
-        checkpoint._kept = [*checkpoint._kept, manifest][-checkpoint.keep :]
+        before = set().union(*(kept.segments() for kept in checkpoint._kept_manifests))
+        last = (
+            batch_key(checkpoint._kept_manifests[-1].batch, checkpoint._kept_manifests[-1].closing)
+            if checkpoint._kept_manifests
+            else key
+        )
+        checkpoint._kept_manifests = [*checkpoint._kept_manifests, manifest][-checkpoint.keep :]
         checkpoint._clean(key, last, before)
         checkpoint.segments.sync(manifest.segments())
         checkpoint.files.write(f"manifests/{key}", manifest.to_values())
@@ -234,7 +238,7 @@ def _deleted_while_moving() -> AbstractContextManager[Any]:
     def replaced(checkpoint: FileCheckpoint, manifest: Manifest, notes: Mapping[str, Any]) -> None:
         before = checkpoint.manifest(batch_key(manifest.batch, manifest.closing))
         for segment in before.segments() - manifest.segments():
-            delete(checkpoint._fs, f"{checkpoint.root}/segments/{segment}", missing=True)
+            delete(checkpoint._fs, f"{checkpoint.root}/segments/{segment}", missing_ok=True)
         replace(checkpoint, manifest, notes)
 
     return patch.object(FileCheckpoint, "replace", replaced)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from manager.storage.files import during
+from manager.storage.files import storage_errors_during
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, check_whole
 
@@ -66,7 +66,7 @@ def go_back_somewhere(
         return None
     halves.lock.take()
     try:
-        with during("looking for a batch to go back to", "nothing was changed"):
+        with storage_errors_during("looking for a batch to go back to", "nothing was changed"):
             keys = halves.files.names("manifests")
         whole = [key for key in keys if _whole(halves, key)]
         if begun is None and not whole:

@@ -18,7 +18,7 @@ from typing import Any
 
 from manager.accounts import ACCOUNTS
 from manager.storage import segment_files
-from manager.storage.manifest import batch_of
+from manager.storage.manifest import batch_number
 from tests.simulation import contents
 from tests.simulation.always import differing, rows_after
 from tests.simulation.broker import Ends
@@ -219,7 +219,7 @@ class _Play:
 
     def _live(self, portion: int, *, calm: bool) -> bool:
         """One process; whether it has come to the end of the input."""
-        segment_files._CHECKED.clear()
+        segment_files._VERIFIED.clear()
         self.disk.start()
         self._begin_life(calm=calm)
         if not calm and self.weather.of_start(OLD_LISTINGS):
@@ -352,7 +352,7 @@ class _Play:
 
     def _calm(self) -> Outcome:
         """The same steps, in one process that nothing happens to."""
-        segment_files._CHECKED.clear()
+        segment_files._VERIFIED.clear()
         with self._without_faults():
             if self.store is not None:
                 self.store.anew()
@@ -466,7 +466,7 @@ def _all_once(batches: list[Ends], whole: Ends) -> list[str]:
 
 def serial_of(key: str) -> int:
     """The number that the function of a sink is given for a batch."""
-    return 2 * batch_of(key) + key.endswith("-close")
+    return 2 * batch_number(key) + key.endswith("-close")
 
 
 def _may_only_read(operation: str, path: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from manager.storage.manifest import batch_key, batch_of
+from manager.storage.manifest import batch_key, batch_number
 from tests.simulation.broker import Broker, Ends, Range, RecordJournal, ingested, limited
 from tests.simulation.executor import SimulatedExecutor
 from tests.simulation.faults import Weather
@@ -232,4 +232,4 @@ class _Here(InProcess):
 
 
 def in_time(step: tuple[str, Step]) -> tuple[int, bool]:
-    return batch_of(step[0]), step[0].endswith("-close")
+    return batch_number(step[0]), step[0].endswith("-close")

@@ -137,7 +137,7 @@ def orphans(checkpoint: Path) -> list[str]:
     root = checkpoint / "windbolt"
     ours = FileCheckpoint(str(root))
     ours.latest()
-    named = set().union(*(manifest.segments() for manifest in ours._kept))
+    named = set().union(*(manifest.segments() for manifest in ours._kept_manifests))
     last = max(name.removesuffix(".json") for name in os.listdir(root / "manifests") if not name.startswith("."))
     found = {
         f"{folder}/{name}"

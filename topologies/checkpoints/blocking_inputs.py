@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
-from manager.watermarks import in_words, input_of, partition_of
+from manager.watermarks import input_of, shown_partition, source_in_words
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import LiveEvents
 from policies.watermarks import NONE, MarkState
@@ -204,7 +204,7 @@ def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) ->
     else:
         wanted = None if len(known) < len(marks) else min(known, default=None)
     return [
-        BlockingInput(input_of(source), partition_of(source), mark, source, *_since(bolt, rules, source, kept))
+        BlockingInput(input_of(source), shown_partition(source), mark, source, *_since(bolt, rules, source, kept))
         for source, mark in sorted(marks.items())
         if mark == wanted
     ]
@@ -284,7 +284,7 @@ class BlockingInputs:
         yield from map(_upper, _imports(rules))
         idle = state.watermark.sources.idle
         if idle:
-            left_out = ", ".join(repr(in_words(name)) for name in idle)
+            left_out = ", ".join(repr(source_in_words(name)) for name in idle)
             yield f"Idle, and therefore not waited for: {left_out}."
         if any(self._has_idle_rule(name) for name in self._upstream(bolt)):
             yield from idle_rules(rules, state, holders, end, needed)
@@ -497,8 +497,8 @@ def regular_events(
 def _ends(
     windows: AlignedWindows, live: LiveEvents, reached: Limit
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    first, last = windows.ends_of(live, reached, 0)
-    return first, last, windows.ends_of(live, reached, FOREVER)[1]
+    first, last = windows.first_and_last_open_end(live, reached, 0)
+    return first, last, windows.first_and_last_open_end(live, reached, FOREVER)[1]
 
 
 def waiting_events(state: BoltState, rules: BoltRules, store: SegmentStore, wanted: str | None) -> WaitingEvents:

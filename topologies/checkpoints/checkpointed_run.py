@@ -25,7 +25,7 @@ import pyarrow.fs as pafs
 from pyarrow import ipc
 
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint
-from manager.storage.files import UNREADABLE, as_storage_error, during, make_private, sync_folders_below
+from manager.storage.files import UNREADABLE, as_storage_error, make_private, storage_errors_during, sync_folders_below
 from manager.storage.manifest import Manifest, batch_in_words, batch_key
 from manager.storage.sealed_files import SealedFolder
 from topologies.checkpoints.file_journal import follow_moved_input
@@ -486,7 +486,7 @@ class CheckpointedRun(ABC):
     def __enter__(self) -> Self:
         """Raises CheckpointError or ConfigError if another run has the checkpoint or a sink's folder, or if the
         checkpoint does not fit; then nothing stays locked."""
-        with ExitStack() as held, during("the start of the run", "nothing is lost"):
+        with ExitStack() as held, storage_errors_during("the start of the run", "nothing is lost"):
             self._lock_out_others(held)
             with naming_a_way_back(self.halves):
                 self._open()
@@ -546,7 +546,7 @@ class CheckpointedRun(ABC):
         first = FirstOutput.of(self.topology, first_output)
         self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
         self.summary.before = {
-            name: BoltTotals(bolt.accounts.totals(0), bolt.done.fired, dict(bolt.done.emitted))
+            name: BoltTotals(bolt.accounts.totals(0), bolt.totals.fired, dict(bolt.totals.emitted))
             for name, bolt in self.micro_batch.manifest.bolts.items()
             if self.micro_batch.manifest.batch >= 0 or self.micro_batch.manifest.spouts
         }
@@ -618,7 +618,7 @@ class CheckpointedRun(ABC):
 
     def run(self) -> Summary:
         """Runs to the end of the input, or until stopped."""
-        going_on = during("the run", "the next run continues after the last batch that was committed")
+        going_on = storage_errors_during("the run", "the next run continues after the last batch that was committed")
         with naming_a_way_back(self.halves), going_on, telling_who_took_over(self.checkpoint):
             return self._run_to_the_end()
 
@@ -710,7 +710,7 @@ class CheckpointedRun(ABC):
         with a time before the last batch. Such a plan is obsolete, and is replaced.
         """
         batch = batch_in_words(key)
-        with during(f"planning {batch}", self.checkpoint.after_failure(batch)):
+        with storage_errors_during(f"planning {batch}", self.checkpoint.after_failure(batch)):
             plan, is_new = self.checkpoint.plan(key, drafted)
             stale = _files(plan) != _files(drafted) or plan["clock"] < (
                 self.micro_batch.manifest.clock or plan["clock"]

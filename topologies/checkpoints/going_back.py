@@ -15,15 +15,15 @@ from manager.storage.checkpoint import FileCheckpoint, kept_batches, read_manife
 from manager.storage.files import (
     UNREADABLE,
     delete_folder,
-    during,
     make_folder,
     move,
     path_exists,
     refresh_listing,
+    storage_errors_during,
     sync_folders_below,
     sync_names,
 )
-from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, batch_of
+from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, batch_number
 from manager.storage.segment_files import FileSegments
 from manager.storage.task_state import TaskState
 from topologies.checkpoints.paired_checkpoint import (
@@ -240,8 +240,8 @@ def _bolt(bolt: BoltState) -> dict[str, Any]:
     return {
         "watermark": None if watermark is None else show(watermark),
         "accounts": bolt.accounts.totals(sum(bolt.pending)),
-        "windows": bolt.done.fired,
-        "counters": dict(bolt.done.counters),
+        "windows": bolt.totals.fired,
+        "counters": dict(bolt.totals.counters),
     }
 
 
@@ -276,9 +276,9 @@ def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
 
     The caller has locked the checkpoint. Raises CheckpointError, and changes nothing, if that is not possible.
     """
-    with during("looking at what can be gone back to", "nothing was changed"):
+    with storage_errors_during("looking at what can be gone back to", "nothing was changed"):
         _check(halves, key)
-    with during(f"going back to batch {batch_name(key)}", "what is left to do is done then"):
+    with storage_errors_during(f"going back to batch {batch_name(key)}", "what is left to do is done then"):
         return _go_back(halves, key)
 
 
@@ -346,7 +346,7 @@ def _folder_of_attempt(halves: PairedCheckpoint, key: str) -> str | None:
 
 
 def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
-    spark, batch = halves.spark_checkpoint, batch_of(key)
+    spark, batch = halves.spark_checkpoint, batch_number(key)
     if batch >= 0:
         for source, last in spark.logged(batch).items():
             for number in spark.missing(source, last):
@@ -393,7 +393,7 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
             refresh_listing(inside)
         later = later_files(filesystem, inside, key)
         if until is not None:
-            later = [base for base in later if batch_of(batch_of_file(base) or key) <= until]
+            later = [base for base in later if batch_number(batch_of_file(base) or key) <= until]
         target = f"{inside}/.{aside}"
         for base in later:
             make_folder(filesystem, target)
@@ -457,7 +457,7 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Grap
         with telling_who_took_over(checkpoint):
             if halves.uri is not None:
                 manifest = _check_reset(halves, names, topology, check_halves)
-            with during("letting bolts start over", "reset them once more; until then no run begins"):
+            with storage_errors_during("letting bolts start over", "reset them once more; until then no run begins"):
                 return _reset(halves, checkpoint, names, manifest, topology)
 
 
@@ -468,7 +468,7 @@ def _check_reset(
     check: Callable[..., Manifest | None],
 ) -> Manifest | None:
     """Returns the last manifest. Raises ConfigError or CheckpointError if the bolts cannot be reset."""
-    with during("looking at what is to start over", "nothing was changed"):
+    with storage_errors_during("looking at what is to start over", "nothing was changed"):
         manifest = check(halves, resetting=True)
         known = noted_rules(halves)
     now = TopologyRules.of(topology)
@@ -500,10 +500,10 @@ def _reset(
     with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
         last = batch_key(-1, True) if manifest is None else batch_key(manifest.batch, manifest.closing)
         for key in filter(checkpoint.planned, next_batches(last)):
-            checkpoint.plan_as_other(key)
+            checkpoint.change_run_in_plan(key)
             done.warnings += _called_already(halves, key)
         # Earlier batches have bolt states of the previous topology.
-        checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, alone=True)
+        checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, forget_earlier=True)
     note_change(halves.files, f"started over: {', '.join(sorted(names))}")
     return done
 
@@ -525,12 +525,12 @@ def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
     tasks = [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
     if before is None:
         return BoltState(Accounts(node.streams), tasks)
-    counted = before.accounts.of_streams(before.pending)
+    counted = before.accounts.all_by_stream(before.pending)
     for counts in counted.values():
         counts["purged"] += counts.pop("pending")
     columns = next(iter(counted.values()), {})
     now = {name: [counted.get(stream, {}).get(name, 0) for stream in node.streams] for name in columns}
-    tasks[0] = replace(tasks[0], bolt=before.done)
+    tasks[0] = replace(tasks[0], bolt=before.totals)
     return BoltState(Accounts(node.streams, now), tasks)
 
 

@@ -20,10 +20,10 @@ from manager.storage.checkpoint import (
     FIRST_FILES,
     KEPT_BATCHES,
     FileCheckpoint,
-    check_batch,
     check_not_begun,
     kept_batches,
     read_manifest,
+    read_verified_manifest,
 )
 from manager.storage.files import (
     UNREADABLE,
@@ -187,7 +187,7 @@ class PairedCheckpoint:
     @property
     def place(self) -> str:
         """The folder as the user names it, without options."""
-        return self.files.place.removesuffix("/windbolt")
+        return self.files.shown_name.removesuffix("/windbolt")
 
     @property
     def has_our_half(self) -> bool:
@@ -375,7 +375,7 @@ def check_whole(halves: PairedCheckpoint, key: str) -> None:
         raise DamagedCheckpoint(
             f"{halves.files.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
         )
-    manifest = check_batch(halves.files, FileSegments(f"{halves.files.root}/segments", halves.uri), key)
+    manifest = read_verified_manifest(halves.files, FileSegments(f"{halves.files.root}/segments", halves.uri), key)
     query = halves.spark_checkpoint.query()
     if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):
         raise _refused(halves, "its halves belong to different queries", f"{manifest.query} and {query}")

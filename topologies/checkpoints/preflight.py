@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pyarrow.fs as pafs
 
 from manager.remote import root_and_path
-from manager.storage.files import as_storage_error, during, make_folder, naming_owner
+from manager.storage.files import as_storage_error, make_folder, storage_errors_about, storage_errors_during
 from manager.storage.hdfs import is_hdfs
 from topologies.checkpoints.inspect_spouts import Findings, refuse_missing, refuse_missing_input
 from topologies.checkpoints.paired_checkpoint import FILES, PairedCheckpoint, naming_a_way_back
@@ -49,7 +49,7 @@ def make_sink_folders(topology: Graph) -> None:
     for node in topology.sinks.values():
         folder = _local_folder(node)
         if folder is not None:
-            with naming_owner(f"sink {node.name!r}"):
+            with storage_errors_about(f"sink {node.name!r}"):
                 make_folder(pafs.LocalFileSystem(), folder)
                 _try_writing(folder)
 
@@ -60,7 +60,7 @@ def _findings_of_sink(node: SinkNode) -> Findings:
         return Findings()
     there = os.path.isdir(folder)
     try:
-        with naming_owner(f"sink {node.name!r}"):
+        with storage_errors_about(f"sink {node.name!r}"):
             _try_writing(folder if there else _nearest(folder))
     except StorageError as error:
         return Findings(problems=(error,))
@@ -109,7 +109,7 @@ def refuse_before_start(topology: Graph, options: RunOptions) -> None:
     _check_hdfs(topology)
     _refuse_own_checkpoint(topology, options.checkpoint)
     refuse_missing_input(topology)
-    with during("the start of the run", "nothing is lost"):
+    with storage_errors_during("the start of the run", "nothing is lost"):
         halves = PairedCheckpoint(options.checkpoint)
         with naming_a_way_back(halves):
             check_fit(halves, topology, options.first_output_at, allow_rescale=options.allow_rescale)

@@ -133,7 +133,7 @@ class PulledFiles(WatchedFiles):
         if reader.wants_acknowledgements:
             reader.acknowledge(self._offset(last))
         gone = [number for number in self._numbers() if number < last - self._keep]
-        delete_all(self._filesystem, self._uri, map(self._path, gone), missing=True)
+        delete_all(self._filesystem, self._uri, map(self._path, gone), missing_ok=True)
         for number in gone:
             self._offsets.pop(number, None)
 

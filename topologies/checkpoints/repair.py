@@ -436,7 +436,7 @@ def with_repaired(
         touched[of].append(span)
         if not gone[members].all():
             left[of].append(span)
-    merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
+    merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
     repaired, kept = panes.repaired.copy(), np.ones(len(panes), np.bool_)
     for row, index in enumerate(panes.index.tolist()):
         of, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
@@ -450,7 +450,7 @@ def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_
     """Returns a mask of the events in fired windows that, without the removed events, would have too few events to fire
     again."""
     panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
-    merging = [each.merges for each in task.rules.formed_by(task.bolt.anchor)]
+    merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
     fired: dict[_Of, list[_Span]] = defaultdict(list)
     for row in np.flatnonzero(panes.index > 0).tolist():
         fired[int(panes.kind[row]), int(panes.key[row])].append((int(panes.start[row]), int(panes.end[row])))

@@ -26,7 +26,7 @@ from manager.keyed.retained_events import (
     write_retained,
 )
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.files import during
+from manager.storage.files import storage_errors_during
 from manager.storage.manifest import BoltState, Manifest, batch_key
 from manager.storage.segments import CODE_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
 from manager.storage.task_state import BoltTaskState, FieldKind, QueueState, StateField, TaskState, WindowsState
@@ -52,7 +52,7 @@ from topologies.run.attempts import Attempts
 from windowing.bolts.bolt import StatefulTaskBolt, pack_state
 from windowing.conversion import REFUSED, convert_column, convert_values
 from windowing.errors import BoltError, CheckpointError, ConfigError, did_you_mean
-from windowing.schema import is_read_back, written_schema
+from windowing.schema import is_read_back, read_written_schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,7 @@ class Route:
         A bolt may keep a key in another type, and the hash depends on the type: 1 and 1.0 are the same key for the
         bolt, but have different hashes.
         """
-        schema = written_schema(self.rules.types)
+        schema = read_written_schema(self.rules.types)
         columns = []
         for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
             try:
@@ -131,7 +131,7 @@ class Route:
 
         Raises CheckpointError for a type that the note of the last run cannot express.
         """
-        schema = written_schema(self.rules.types)
+        schema = read_written_schema(self.rules.types)
         unknown = [field.name for field in schema if not is_read_back(field.type)]
         if unknown:
             raise CheckpointError(
@@ -297,7 +297,7 @@ class TaskMove:
             name: self._tables(
                 [getattr(state, name) for state in self._windows], self._tasks_of(how), self._change_of(how)
             )
-            for name, how in sorted(self._family.declared().items(), key=lambda each: bool(each[1].floor))
+            for name, how in sorted(self._family.declarations().items(), key=lambda each: bool(each[1].floor))
             if how.kind in (FieldKind.KEYS, FieldKind.CODES)
         }
         states = [self._state(task, tables) for task in range(self.route.parallelism)]
@@ -322,7 +322,7 @@ class TaskMove:
     def _shown(self) -> list[dict[str, Ref]]:
         """Returns, for each new task, the rows that a later firing of their windows may retract, by output stream."""
         found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
-        tasks_of = self._tasks_of(BoltTaskState.declared()["shown"])
+        tasks_of = self._tasks_of(BoltTaskState.declarations()["shown"])
         for stream in sorted({name for task in self.before for name in task.bolt.shown}):
             tables = self._tables([task.bolt.shown.get(stream) for task in self.before], tasks_of)
             for task, table in enumerate(tables):
@@ -338,13 +338,13 @@ class TaskMove:
             values[name] = (
                 None if held is None else write_retained(self.writer, replace(held, accounted=None), self.streams)
             )
-        for name, how in self._family.declared().items():
+        for name, how in self._family.declarations().items():
             if name in tables:
                 table = tables[name][task]
                 if how.floor:
                     values[how.floor], table = self._with_floor(task, how, table)
                 if table is not None and how.kind is FieldKind.KEYS:
-                    table = table.take(pa.array(np.argsort(table.column(how.by).to_numpy(), kind="stable")))
+                    table = table.take(pa.array(np.argsort(table.column(how.key_column).to_numpy(), kind="stable")))
                 values[name] = None if table is None else self.writer.add(table)
         codes = tables["codes"][task] if "codes" in tables else None
         return self._family().with_values(**values).with_key_count(lambda: self._keys_with_events(task, codes))
@@ -383,7 +383,7 @@ class TaskMove:
                 needed = np.flatnonzero(is_needed(flags))
                 held = held.take(needed)
                 flags = flags[needed]
-                held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
+                held = replace(held, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
                 tasks = self.route.of_rows(held.payload, held.streams)
                 if held.keys is not None:
                     self.route.note_tasks(held.keys, tasks)
@@ -429,14 +429,14 @@ class TaskMove:
         for state in self._windows:
             for each in state.rows(FieldKind.KEYS):
                 table = self.store.read(each.ref)
-                codes = table.column(state.declared()[each.field].by).to_numpy()
+                codes = table.column(state.declarations()[each.field].key_column).to_numpy()
                 self.route.note_tasks(codes, self.route.of_keys(table))
 
     def _tasks_of(self, how: StateField) -> TasksOf:
         """Returns a function that finds the tasks of a field's rows: by the key columns, or by the code of the key."""
         if how.kind is FieldKind.KEYS:
             return self.route.of_keys
-        return lambda table: self.route.of_codes(table.column(how.by).to_numpy())
+        return lambda table: self.route.of_codes(table.column(how.key_column).to_numpy())
 
     def _tables(
         self, stored: Sequence[Ref | None], tasks_of: TasksOf, change: Change = lambda table, number: table
@@ -460,7 +460,7 @@ class TaskMove:
 
         def change(table: pa.Table, number: int) -> pa.Table:
             floor = self._windows[number].get(how.floor, NONE)
-            for name in how.raised:
+            for name in how.floor_columns:
                 raised = np.maximum(table.column(name).to_numpy(), floor)
                 table = table.set_column(table.column_names.index(name), name, pa.array(raised))
             return table
@@ -485,7 +485,7 @@ class TaskMove:
     ) -> pa.Table | None:
         """Returns the marks of a task, with one for each key that has events and had a higher floor than the task has
         now."""
-        known = set() if table is None else set(table.column(how.by).to_pylist())
+        known = set() if table is None else set(table.column(how.key_column).to_pylist())
         parts = [] if table is None else [table]
         for number in self._former_tasks[task]:
             if floors[number] <= least:
@@ -500,7 +500,7 @@ class TaskMove:
                     continue
                 known |= set(keys[new].tolist())
                 marks = pa.array(np.full(np.count_nonzero(new), floors[number]))
-                own = pa.table({how.by: keys[new], **dict.fromkeys(how.raised, marks)})
+                own = pa.table({how.key_column: keys[new], **dict.fromkeys(how.floor_columns, marks)})
                 values = key_rows(held.payload, held.streams, self.route.rules.keys).take(pa.array(firsts[new]))
                 parts.append(pa.table({**_table_columns(own), **_table_columns(values)}))
         return pa.concat_tables(parts, promote_options="permissive") if parts else None
@@ -545,7 +545,9 @@ def move_tasks(
     with naming_a_way_back(halves), telling_who_took_over(checkpoint):
         if halves.uri is not None:
             move = _plan_rescaling(halves, wanted, topology, check_halves)
-        with during("changing the number of tasks", "all of it has been done, or nothing; nothing is lost"):
+        with storage_errors_during(
+            "changing the number of tasks", "all of it has been done, or nothing; nothing is lost"
+        ):
             _move(halves, checkpoint, move, topology)
             halves.files.sync()
     tasks = (f"{name} has {now} in place of {before}" for name, (before, now) in move.done.tasks.items())
@@ -583,7 +585,7 @@ def _plan_rescaling(
     topology: Graph | None,
     check: Callable[[PairedCheckpoint], Manifest | None],
 ) -> _Rescaling:
-    with naming_a_way_back(halves), during("looking at what is to be moved", "nothing was changed"):
+    with naming_a_way_back(halves), storage_errors_during("looking at what is to be moved", "nothing was changed"):
         manifest, tasks = check(halves), noted_tasks(halves)
     check_numbers(tasks, wanted)
     changed = {name: number for name, number in wanted.items() if number != tasks[name]}

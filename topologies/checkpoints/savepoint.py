@@ -13,15 +13,15 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from manager.storage.checkpoint import check_batch, read_committed, read_note
+from manager.storage.checkpoint import read_committed, read_note, read_verified_manifest
 from manager.storage.files import (
     as_storage_error,
     delete_folder,
-    during,
     entries,
     make_folder,
     path_exists,
     private_stream,
+    storage_errors_during,
     sync_folders_below,
     write_private,
 )
@@ -111,7 +111,10 @@ def take_savepoint(
 
     Raises CheckpointError, with a remedy, if there is no state, or if the target is not empty.
     """
-    with naming_a_way_back(source), during("looking at what is to be saved", "the checkpoint is as it was"):
+    with (
+        naming_a_way_back(source),
+        storage_errors_during("looking at what is to be saved", "the checkpoint is as it was"),
+    ):
         committed, manifest = read_committed(source.files), check_halves(source)
     if manifest is None:
         raise CheckpointError(
@@ -123,11 +126,16 @@ def take_savepoint(
     _check_place(source, target)
     rewrite: Rewrite | None = None
     if change is not None:
-        with naming_a_way_back(source), during("looking at what is to be repaired", "the checkpoint is as it was"):
+        with (
+            naming_a_way_back(source),
+            storage_errors_during("looking at what is to be repaired", "the checkpoint is as it was"),
+        ):
             rewrite = change.prepare(manifest)
     target.lock.take()
     try:
-        with during(f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"):
+        with storage_errors_during(
+            f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"
+        ):
             _publish(source, manifest)
             repaired = () if change is None else change.bolts
             return _SavepointWriter(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
@@ -192,7 +200,7 @@ class _SavepointWriter:
         after = self._segments(manifest, rewrite)
         self._check_unchanged()
         target.files.write(f"manifests/{self.key}", replace(after, files={}).to_values())
-        check_batch(target.files, FileSegments(f"{target.files.root}/segments", target.uri), self.key)
+        read_verified_manifest(target.files, FileSegments(f"{target.files.root}/segments", target.uri), self.key)
         if target.uri is None:
             sync_folders_below(target.root)
         target.files.write(SAVEPOINT, self._note(complete=True))
@@ -293,7 +301,7 @@ class _SavepointWriter:
             self.done.size += self.target.filesystem.get_file_info(f"{store.root}/{name}").size
         self.done.segments = len(names)
         store.sync(names.values())
-        return after.renamed(names)
+        return after.with_segments(names)
 
     def _copy(self, path: str, target: str) -> int:
         size = 0

@@ -61,7 +61,7 @@ def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summe
     folder, base = path.rsplit("/", 1)
     sums, data = f"{folder}/.{base}.crc", text.encode()
     if summed:
-        files.delete(filesystem, sums, missing=True)
+        files.delete(filesystem, sums, missing_ok=True)
         if isinstance(filesystem, pafs.LocalFileSystem):
             sync_names(folder)
     _write(filesystem, path, data)
@@ -79,11 +79,11 @@ def delete_spark_file(filesystem: pafs.FileSystem, path: str) -> None:
     """Deletes a file, after its checksum, which would otherwise belong to a missing file."""
     folder, base = path.rsplit("/", 1)
     for each in (f"{folder}/.{base}.crc", path):
-        files.delete(filesystem, each, missing=True)
+        files.delete(filesystem, each, missing_ok=True)
 
 
 def _write(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
-    if not (isinstance(filesystem, pafs.LocalFileSystem) or hdfs.is_hdfs_itself(filesystem)):
+    if not (isinstance(filesystem, pafs.LocalFileSystem) or hdfs.is_hdfs_filesystem(filesystem)):
         files.write_object_whole(filesystem, path, data)
         return
     folder, draft = path.rsplit("/", 1)[0], _draft_of(path)
@@ -287,7 +287,7 @@ class SparkCheckpoint:
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in self.names("sources"))):
             for entry in self._entries(folder):
                 if _DRAFT.fullmatch(entry.base_name):
-                    delete(self.filesystem, entry.path, missing=True)
+                    delete(self.filesystem, entry.path, missing_ok=True)
 
     def _entries(self, folder: str) -> list[pafs.FileInfo]:
         return entries(self.filesystem, f"{self.root}/{folder}".rstrip("/"))

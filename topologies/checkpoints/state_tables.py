@@ -18,10 +18,10 @@ from manager.keyed.retained_events import END_COLUMN, RetainedEvents
 from manager.policy_walks import UnitRecord
 from manager.storage.checkpoint import read_manifest
 from manager.storage.files import UNREADABLE
-from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, key_of
+from manager.storage.manifest import BoltState, Manifest, batch_key, batch_name, key_of_batch_name
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN
-from manager.watermarks import input_of, partition_of
+from manager.watermarks import input_of, shown_partition
 from policies.watermarks import NONE
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import begin_with
@@ -48,7 +48,7 @@ from topologies.run.options import check_built
 from windowing.calls import checked
 from windowing.columns import take_rows
 from windowing.errors import CheckpointError, ConfigError
-from windowing.schema import written_schema
+from windowing.schema import read_written_schema
 from windowing.settings.rules import Bounds
 from windowing.timestamps import show
 
@@ -178,10 +178,10 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
     found: dict[str, list[pa.Table]] = {"keys": []}
     for task in tasks:
         for state in (task.state.windows, task.state.bolt):
-            if "units" in state.known_as():
+            if "units" in state.fields_by_name():
                 found.setdefault("policies", [])
             for each in state.rows():
-                shown = state.declared()[each.field].shown
+                shown = state.declarations()[each.field].shown
                 if shown in _VIEWS and (not only or shown in only):
                     for name, rows in _VIEWS[shown](task, each.key, task.store.read(each.ref)):
                         found.setdefault(name, []).append(rows)
@@ -492,7 +492,7 @@ def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
     rows = []
     for name, bolt in bolts.items():
         totals = bolt.accounts.totals(sum(bolt.pending))
-        done = bolt.done
+        done = bolt.totals
         emitted = sum(done.emitted.values())
         rows.append({"bolt": name, "tasks": len(bolt.tasks), **totals, "windows": done.fired, "emitted": emitted})
     names = list(rows[0]) if rows else ["bolt", "tasks"]
@@ -503,7 +503,7 @@ def bolts_table(bolts: Mapping[str, BoltState]) -> pa.Table:
 
 def account_table(bolt: BoltState) -> pa.Table:
     """Returns a row for each input of a bolt: received, each account, pending, and the counts that are not accounts."""
-    found = bolt.accounts.of_streams(bolt.pending)
+    found = bolt.accounts.all_by_stream(bolt.pending)
     names = list(next(iter(found.values()), {}))
     counts = {name: pa.array([counts[name] for counts in found.values()], pa.int64()) for name in names}
     return pa.table({"input": pa.array(list(found), pa.string()), **counts})
@@ -535,7 +535,7 @@ def watermark_table(bolt: BoltState) -> pa.Table:
     time; the clock at its last delivery; and True if the input is left out as idle."""
     sources, rows = bolt.watermark.sources, []
     for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
-        stream, partition = input_of(name), partition_of(name)
+        stream, partition = input_of(name), shown_partition(name)
         mark = sources.marks.get(name)
         latest = bolt.watermark.latest.get(name, NONE if mark is None else mark.latest)
         own = sources.imported.get(name, NONE if mark is None else mark.mark)
@@ -627,7 +627,7 @@ def _read(
 
 def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
     """Returns the user's columns in a bolt's stored events, and the columns of its key."""
-    columns = written_schema(rules.columns)
+    columns = read_written_schema(rules.columns)
     shown = [columns.field(each) for each in key_columns(rules) if each in columns.names]
     stored = list(columns) if rules.sums is None else [column for column in columns if column.name in rules.key]
     return pa.schema(stored), pa.schema(shown if any(rules.keys) else [])
@@ -649,7 +649,7 @@ def _manifest(halves: PairedCheckpoint, batch: str | int | None) -> Manifest:
     keys = halves.files.names("manifests")
     if batch is None:
         return read_manifest(halves.files, keys[-1]) if keys else Manifest()
-    key = key_of(str(batch))
+    key = key_of_batch_name(str(batch))
     if key is None:
         raise ConfigError(
             f"batch {batch!r}",

@@ -194,7 +194,7 @@ def _filtered(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
 
 def windows_of(task: TaskReader, live: RetainedEvents) -> AssignedWindows:
     """Returns the windows of these events; keys are distinguished by code."""
-    assigners = task.rules.formed_by(task.bolt.anchor)
+    assigners = task.rules.assigners_from(task.bolt.anchor)
     keys = [tuple(key) for key in task.rules.keys]
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.storage.checkpoint import FileCheckpoint, read_manifest, read_note
-from manager.storage.files import UNREADABLE, during
+from manager.storage.files import UNREADABLE, storage_errors_during
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.sealed_files import SealedFolder
 from manager.storage.segments import STREAM_COLUMN, Ref, SegmentStore, SegmentWriter
@@ -33,7 +33,7 @@ from topologies.checkpoints.paired_checkpoint import (
     telling_who_took_over,
 )
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
-from topologies.graph.bolt_rules import in_words as rule_in_words
+from topologies.graph.bolt_rules import plain_json_in_words as rule_in_words
 from topologies.graph.graph import Graph, WindowedNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink, FunctionSink, Sink, TableSink
@@ -71,7 +71,7 @@ def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
 
 
 def _kept_rules(rules: TopologyRules) -> dict[str, dict[str, Any]]:
-    return {name: bolt.kept() for name, bolt in rules.bolts.items()}
+    return {name: bolt.unchanging_rules() for name, bolt in rules.bolts.items()}
 
 
 def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules:
@@ -283,14 +283,14 @@ def add_columns(
             if new is None:  # another run has done it
                 return {}
             with (
-                during(
+                storage_errors_during(
                     "adding columns to the events that are kept", "run the same topology again, which does the rest"
                 ),
                 keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note.to_json()}),
             ):
                 after = None if manifest is None else _rewritten(checkpoint, manifest, topology, new)
                 # Earlier batches have the previous topology.
-                checkpoint.replace(after, {TOPOLOGY: new.note.to_json()}, alone=True)
+                checkpoint.replace(after, {TOPOLOGY: new.note.to_json()}, forget_earlier=True)
     return {
         name: {field.name: _in_words(_defaults(field.name, node, topology), node) for field in fields}
         for name, fields in new.of_bolts.items()

@@ -17,7 +17,7 @@ from manager.storage.checkpoint import read_manifest
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import SegmentStore
-from manager.watermarks import in_words
+from manager.watermarks import source_in_words
 from policies.assigners import AlignedWindows
 from topologies.checkpoints.blocking_inputs import (
     BlockingInput,
@@ -64,7 +64,7 @@ class Explanation:
         self.manifest, self.first_output, self.store = kept[-1], first_output, store
         self.state: BoltState = self.manifest.bolts[question.bolt]
         self.blocking = BlockingInputs(all_rules, kept)
-        self.regular = self.rules.regular(self.state.anchor)
+        self.regular = self.rules.regular_windows(self.state.anchor)
         """Its windows of time that begin at regular times; None for other windows."""
 
     def without_windows(self) -> WhyAnswer:
@@ -108,14 +108,14 @@ class Explanation:
             end = events.next_end(self.evaluated_until) if unfired is None else unfired
             if end is None:
                 return self.answer(WhyReason.NOTHING, "No event waits for a window: all have been in one, or in none.")
-        elif windows.earliest is not None and end < windows.earliest:
+        elif windows.first_end is not None and end < windows.first_end:
             return self.answer(
                 WhyReason.NO_SUCH_WINDOW,
                 f"No window of {self.question.bolt!r} ends at {show(end)}: the first one ends at "
-                f"{show(windows.earliest)}, since none begins before the anchor.",
+                f"{show(windows.first_end)}, since none begins before the anchor.",
             )
         elif windows.next_ends(np.array([end - 1])) != end:
-            return self.between(end, windows.offset.micros if windows.earliest is None else windows.earliest)
+            return self.between(end, windows.offset.micros if windows.first_end is None else windows.first_end)
         waiting = events.within(end)
         answer = self._of_window(end, waiting)
         if not waiting and self.rules.fires_once and answer.reason is not WhyReason.OVER:
@@ -309,7 +309,7 @@ class Explanation:
             key=self.question.key,
             clock=self.manifest.clock,
             watermark=self.state.watermark.current if self.rules.event_time else None,
-            idle=tuple(map(in_words, self.state.watermark.sources.idle)),
+            idle=tuple(map(source_in_words, self.state.watermark.sources.idle)),
             pending=sum(self.state.pending),
         )
 
@@ -408,7 +408,7 @@ class OtherWindows:
                 return replace(self.by.window_is_over(asked, 0), window_end=asked, waiting=0)
             return self._no_open_window(asked, ends)
         chosen = [window for window in found if window.end == end]
-        if not chosen and not all(each.ends_by_time for each in rules.formed_by(self.by.state.anchor)):
+        if not chosen and not all(each.ends_by_time for each in rules.assigners_from(self.by.state.anchor)):
             return self.of_counts()
         if not chosen:
             return self.by.answer(WhyReason.NOTHING, f"No event{self.by.for_key} waits for a window: {rules.windows}.")
@@ -456,7 +456,7 @@ class OtherWindows:
             words = f"those that are open end at {', '.join(shown)}{later}"
         else:
             waiting = int(self._waiting().counts.sum())
-            by_time = all(each.ends_by_time for each in self.by.rules.formed_by(self.by.state.anchor))
+            by_time = all(each.ends_by_time for each in self.by.rules.assigners_from(self.by.state.anchor))
             waits = f"{_wait(waiting, self.by.for_key)} for windows that an event ends."
             words = waits if waiting and not by_time else "none that holds events is open."
         return self.by.answer(

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from manager.storage.manifest import batch_name, key_of
+from manager.storage.manifest import batch_name, key_of_batch_name
 from topologies.cli.consoles import FAILED, Debug, out, readable_errors, say, warn
 from topologies.cli.run import NoFileRules, Set, StepOptions, With, interrupts, tell_page
 from topologies.run.options import PAGE_PORT, address_of
@@ -58,7 +58,7 @@ def checkpoint(
             if look.damage or look.refused:
                 raise typer.Exit(FAILED)
             return
-        key = key_of(back_to)
+        key = key_of_batch_name(back_to)
         if key is None:
             raise ConfigError(
                 f"--back-to {back_to!r}",

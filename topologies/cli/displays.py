@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from manager.accounts import SHOWN
+from manager.accounts import SHOWN_FINDINGS
 from topologies.checkpoints.inspect_spouts import Findings, find_sources
 from topologies.checkpoints.preflight import (
     asking_registries_once,
@@ -31,7 +31,7 @@ from topologies.checkpoints.preflight import (
 )
 from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_unread
 from topologies.engine.report import BatchReport, BoltReport
-from topologies.graph.describing import Described, described, sink_in_words, window_in_words
+from topologies.graph.describing import DescribedPart, describe_parts, sink_in_words, window_in_words
 from topologies.graph.graph import Graph, stream_label
 from topologies.run.clock import Clock, system_clock
 from topologies.run.summary import BoltTotals, Summary, number, spoken
@@ -251,14 +251,14 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
     """
     table = _table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
-    names = [name for name in accounts[0] if name not in ("received", *SHOWN)] if accounts else []
+    names = [name for name in accounts[0] if name not in ("received", *SHOWN_FINDINGS)] if accounts else []
     for index, name in enumerate(names):
         last = index == len(names) - 1
         style = "" if any(account.get(name) for account in accounts) else "dim"
         row = [f"{'+' if index else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
         table.add_row(*row, style=style, end_section=last)
     table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
-    for name in SHOWN:
+    for name in SHOWN_FINDINGS:
         if any(account.get(name) for account in accounts):
             table.add_row(f"({name})", *(number(account.get(name, 0)) for account in accounts))
     _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
@@ -650,7 +650,7 @@ def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
         (find_blocked_watermarks(topology), find_reordering(topology), find_missing_columns(topology)),
     )
     console.print(Text(f"topology {topology.name}", "bold"))
-    for part in described(topology):
+    for part in describe_parts(topology):
         if part.name not in topology.sinks:
             console.print()
             _print_part(console, part, found.get(part.name, Findings()), registries.get(part.name, Findings()))
@@ -669,7 +669,7 @@ def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
     return not problems and not (strict and warnings)
 
 
-def _print_part(console: Console, part: Described, *found: Findings) -> None:
+def _print_part(console: Console, part: DescribedPart, *found: Findings) -> None:
     console.print(Text(part.title, "bold"))
     last = ""
     for word, fact in (*part.facts, *(fact for each in found for fact in each.facts)):

@@ -14,11 +14,11 @@ from manager.keyed.fired_windows import ClosedEarly
 from manager.keyed.open_sessions import gaps_of_events, late_for_sessions, late_for_sliding_logs
 from manager.keyed.retained_events import RetainedEvents
 from policies.storm import in_gap
-from policies.watermarks import NONE, Decision, accepted, all_accepted
+from policies.watermarks import NONE, Decision, all_accepted, is_accepted
 from topologies.engine.duplicates import DuplicateFinder, IncomingIds, key_columns
 from topologies.engine.ledger import SAMPLED, Ledger, event_ids
 from topologies.engine.task_data import RejectedEvent, Rows
-from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_of_inputs
+from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_columns
 from windowing.columns import take_rows
 from windowing.durations import Duration
 from windowing.errors import DataError
@@ -159,7 +159,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     if node.event_time and events.closed_until > NONE:
         codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
     if admission_context.closed_early is not None:
-        missed = accepted(codes) & admission_context.closed_early.missed(times, events.keys, closed_until)
+        missed = is_accepted(codes) & admission_context.closed_early.windows_closed(times, events.keys, closed_until)
         codes = np.where(missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
@@ -171,7 +171,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     # Assigners account for gaps once the event is no longer needed.
     gap = None if node.without_queue else in_gap(node.eviction, node.trigger, times)
     if gap is not None:
-        codes = np.where(gap & accepted(codes), np.int8(Decision.UNWINDOWED), codes)
+        codes = np.where(gap & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     marks = events.marks.of_source if node.admission.per_input else events.marks.of_bolt
     return Decisions(
         times=times,
@@ -223,15 +223,15 @@ def _late_for_windows(
     assert admission_context.live is not None
     if sliding_log is not None:
         late = late_for_sliding_logs(
-            events.times, events.keys, accepted(events.codes), closed_until, sliding_log.length.micros,
+            events.times, events.keys, is_accepted(events.codes), closed_until, sliding_log.length.micros,
             admission_context.live,
         )  # fmt: skip
         return late, []
     assert session is not None
     return late_for_sessions(
-        events.times, keys=events.keys, candidates=accepted(events.codes), closed_until=closed_until,
+        events.times, keys=events.keys, candidates=is_accepted(events.codes), closed_until=closed_until,
         gaps=gaps_of_sessions(node, events), live_events=admission_context.live, kind=session,
-        watermark_less_lateness=_watermark_less_lateness(node, events),
+        watermark_minus_lateness=_watermark_less_lateness(node, events),
     )  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def _by_timeout(
     """Decides again about events whose windows the idle timeout has closed (AT-17)."""
     closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
     if last_end is not None:
-        missed = accepted(codes) & node.admission.missed(times, last_end(times, events.ends), closed_until)
+        missed = is_accepted(codes) & node.admission.windows_closed(times, last_end(times, events.ends), closed_until)
         codes = np.where(missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
     elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
         by_time = replace(events, times=times, codes=codes)
@@ -290,10 +290,10 @@ def _without_duplicates(
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
     sound = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
-    accepted_without_ids, duplicates = accepted(decisions.codes), np.zeros(count, np.bool_)
+    accepted_without_ids, duplicates = is_accepted(decisions.codes), np.zeros(count, np.bool_)
     marks = events.marks.of_source if node.bolt.settings.watermark_per_key else events.marks.of_bolt
     while True:
-        admitted = np.where(duplicates, accepted_without_ids, accepted(decisions.codes))
+        admitted = np.where(duplicates, accepted_without_ids, is_accepted(decisions.codes))
         closed_until = decisions.closed_until if node.assigners else None
         held = RetainedEvents(
             times=decisions.times,
@@ -472,7 +472,7 @@ def _accounts(
 def _trace(
     node: WindowedNode, events: Incoming, decisions: Decisions, dropped: NDArray[np.bool_], ledger: Ledger
 ) -> None:
-    windowed = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
+    windowed = is_accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     for row, event_id in enumerate(event_ids(events.rows.table)):
         ledger.trace(
             "events",
@@ -494,7 +494,7 @@ def _trace_decisions(
     """Traces each event with its original time, its assigned time, and the watermark that it was compared with.
     ``row``: its number in the source, if known."""
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
-    kept = accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
+    kept = is_accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
     for row, name in enumerate(event_ids(events.rows.table)):
         code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.admitted_by_tasks
@@ -525,7 +525,7 @@ def _sample(
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
     reasons = _reasons(node, codes[chosen], events.times[chosen], decisions.marks[chosen])
     columns = events.rows.table.column_names
-    shown = [name for name in columns if name not in reserved_of_inputs(columns)]
+    shown = [name for name in columns if name not in reserved_columns(columns)]
     contents = take_rows(events.rows.table.select(shown), chosen).to_pylist()
     for row, reason, content in zip(chosen.tolist(), reasons, contents, strict=True):
         label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"

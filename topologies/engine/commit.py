@@ -22,14 +22,14 @@ from manager.storage.files import (
     entries,
     make_folder,
     move,
-    naming_owner,
     refresh_listing,
+    storage_errors_about,
     sync_file,
     sync_folder,
     sync_names,
 )
 from manager.storage.hdfs import is_hdfs
-from manager.storage.manifest import Manifest, SinkFiles, batch_in_words, batch_key, batch_name, batch_of
+from manager.storage.manifest import Manifest, SinkFiles, batch_in_words, batch_key, batch_name, batch_number
 from manager.storage.object_store import is_object_store
 from manager.storage.sealed_files import delete_all
 from manager.storage.segment_files import epoch_of
@@ -79,7 +79,7 @@ class Claims:
         try:
             for node in self.topology.sinks.values():
                 if isinstance(node.sink, FileSink):
-                    with naming_owner(f"sink {node.name!r}"):
+                    with storage_errors_about(f"sink {node.name!r}"):
                         self._claim(node.name, node.sink.path)
                 elif isinstance(node.sink, MemorySink):
                     self._claim_memory(node.name, node.sink)
@@ -140,7 +140,7 @@ def prepare_sinks(topology: Graph, committed: Manifest | None, checkpoint: Check
             begin_in_memory(node.sink, checkpoint.place, last)
         elif isinstance(node.sink, FileSink):
             filesystem, folder, _ = locate(node.sink.path)
-            with naming_owner(f"sink {node.name!r}"):
+            with storage_errors_about(f"sink {node.name!r}"):
                 make_folder(filesystem, folder)
                 if isinstance(filesystem, pafs.LocalFileSystem):
                     refresh_listing(folder)
@@ -162,7 +162,7 @@ def ready(topology: Graph, written: Mapping[str, Sequence[str]]) -> dict[str, Si
     for name, paths in written.items():
         sink = topology.sinks[name].sink
         assert isinstance(sink, FileSink)
-        with naming_owner(f"sink {name!r}"):
+        with storage_errors_about(f"sink {name!r}"):
             _, folder, uri = locate(sink.path)
             for path in paths if uri is None else ():
                 sync_file(path)
@@ -179,7 +179,7 @@ def publish(manifest: Manifest, *, again: bool = False) -> None:
     """
     key = batch_key(manifest.batch, manifest.closing)
     for name, files in manifest.files.items():
-        with naming_owner(f"sink {name!r}"):
+        with storage_errors_about(f"sink {name!r}"):
             _publish(key, files, again=again)
 
 
@@ -190,7 +190,7 @@ def tidy_folders(topology: Graph, epoch: int = 0) -> None:
         if isinstance(node.sink, FileSink):
             filesystem, folder, uri = locate(node.sink.path)
             ending = f".{node.sink.format.name}"
-            with naming_owner(f"sink {node.name!r}"):
+            with storage_errors_about(f"sink {node.name!r}"):
                 _delete(filesystem, folder, uri, partial(_is_unpublished, ending=ending, epoch=epoch))
                 if uri is None:
                     sync_folder(folder)
@@ -229,8 +229,8 @@ def batch_of_file(name: str) -> str | None:
 
 def next_batches(last: str) -> tuple[str, ...]:
     """Returns the keys of the batches that may follow ``last``."""
-    following = batch_key(batch_of(last) + 1, False)
-    return (following,) if last.endswith("-close") else (batch_key(batch_of(last), True), following)
+    following = batch_key(batch_number(last) + 1, False)
+    return (following,) if last.endswith("-close") else (batch_key(batch_number(last), True), following)
 
 
 def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
@@ -260,7 +260,7 @@ def _publish(key: str, files: SinkFiles, *, again: bool) -> None:
 
 
 def _refuse_files_of_another_run(name: str, filesystem: pafs.FileSystem, folder: str) -> None:
-    found = entries(filesystem, folder, missing=False)
+    found = entries(filesystem, folder, missing_ok=False)
     published = [entry.base_name for entry in found if entry.base_name.startswith("batch-")]
     if published:
         raise ConfigError(
@@ -279,7 +279,7 @@ def _is_unpublished(base: str, ending: str, epoch: int) -> bool:
 
 
 def _delete(filesystem: pafs.FileSystem, folder: str, uri: str | None, doomed: Callable[[str], bool]) -> None:
-    found = [entry for entry in entries(filesystem, folder, missing=uri is not None) if doomed(entry.base_name)]
+    found = [entry for entry in entries(filesystem, folder, missing_ok=uri is not None) if doomed(entry.base_name)]
     delete_all(filesystem, uri, [entry.path for entry in found if entry.type == pafs.FileType.File])
 
 

@@ -31,7 +31,7 @@ from windowing.timestamps import (
     FOREVER,
     LATEST,
     OPEN_END,
-    finer,
+    finer_than_micros,
     from_column,
     from_datetime,
     is_time,
@@ -200,7 +200,7 @@ def read_times(node: WindowedNode, table: pa.Table) -> ReadTimes:
 
 
 def _of_column(column: pa.Array | pa.ChunkedArray) -> ReadTimes:
-    return ReadTimes(*from_column(column), finer(column))
+    return ReadTimes(*from_column(column), finer_than_micros(column))
 
 
 def _times_of_field(node: WindowedNode, table: pa.Table) -> ReadTimes:
@@ -501,7 +501,7 @@ def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | Non
         None if settings.lifetime is None else settings.lifetime.end_field,
     )
     for name in others:
-        fine = finer(table.column(name)) if name is not None and name in table.column_names else None
+        fine = finer_than_micros(table.column(name)) if name is not None and name in table.column_names else None
         if fine is not None:
             cut = fine if cut is None else cut | fine
     return cut

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.retained_events import EDGE_COLUMN, END_COLUMN, GAP_COLUMN
-from manager.storage.files import as_storage_error, naming_owner
+from manager.storage.files import as_storage_error, storage_errors_about
 from manager.storage.segment_files import epoch_prefix
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentWriter, write_events
 from manager.watermarks import NO_PARTITION
-from policies.watermarks import NONE, Decision, accepted, accepted_on_arrival, all_accepted
+from policies.watermarks import NONE, Decision, all_accepted, is_accepted, is_accepted_on_arrival
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,
@@ -167,7 +167,7 @@ class WindowedInputs:
         """Queues admitted events for their tasks."""
         queued = replace(rows, times=decisions.times)
         if not all_accepted(decisions.codes):
-            queued = queued.take(np.flatnonzero(accepted(decisions.codes)))
+            queued = queued.take(np.flatnonzero(is_accepted(decisions.codes)))
         times = queued.times
         if times is None or not len(times):
             return
@@ -334,7 +334,7 @@ class ArrivingEvents:
 def _advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
     """Returns a mask of the events that advance the watermark. End edges do not, nor events rejected by their arrival
     (SI-10)."""
-    seen = accepted_on_arrival(timed_rows.codes)
+    seen = is_accepted_on_arrival(timed_rows.codes)
     return seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
 
 
@@ -342,7 +342,7 @@ def _arrival_columns(
     node: WindowedNode, timed_rows: TimedRows, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """Returns the columns from which the watermark is computed, for rows in order of arrival."""
-    settings, seen = node.bolt.settings, accepted_on_arrival(timed_rows.codes)
+    settings, seen = node.bolt.settings, is_accepted_on_arrival(timed_rows.codes)
     columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": _advancing(timed_rows)}
     if settings.watermark_field is not None:
         columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
@@ -363,7 +363,7 @@ def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    seen = accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())
+    seen = is_accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())
     if END_EDGE_COLUMN in table.column_names:
         seen = seen & ~table.column(END_EDGE_COLUMN).to_numpy(zero_copy_only=False)
     latest = int(times[seen].max()) if seen.any() else None  # as for the watermark: see ``_advancing``
@@ -502,7 +502,7 @@ class Staging:
                 case DiscardSink():
                     pass
                 case FileSink() as sink:
-                    with naming_owner(f"sink {name!r}"):
+                    with storage_errors_about(f"sink {name!r}"):
                         files.append((name, self._write_file(sink, pa.concat_tables(tables))))
                 case _:
                     for_sinks.append((name, writer.add(pa.concat_tables(tables))))

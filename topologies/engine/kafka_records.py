@@ -26,7 +26,7 @@ from topologies.io.topics.declared import RECORD
 from topologies.io.topics.decode import decode
 from windowing.errors import ConfigError, DataError, EnvironmentMissing, UnreachableError, WindboltError, nearest
 from windowing.schema import DEFAULT_STREAM, parse_schema
-from windowing.timestamps import EARLIEST, LATEST, integers
+from windowing.timestamps import EARLIEST, LATEST, to_integers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -398,7 +398,7 @@ class _Timed(NamedTuple):
     @classmethod
     def of(cls, table: pa.Table) -> _Timed:
         column = table.column("timestamp")
-        values, valid = integers(column)
+        values, valid = to_integers(column)
         scale = 1000 if column.type == MILLISECONDS else 1
         out_of_range = (values > _FURTHEST // scale) | (values < -_FURTHEST // scale)
         absent = out_of_range | (values == _NO_TIME // scale)

@@ -16,7 +16,7 @@ from manager.keyed.run_sums import FiredSums
 from manager.slices import WindowResults
 from manager.storage.segments import SegmentWriter
 from topologies.engine.task_data import InputProgress, Recorded, RejectedEvent
-from topologies.graph.graph import ID, Graph, WindowedNode, shifted
+from topologies.graph.graph import ID, Graph, WindowedNode, shift_time
 from windowing.aggregates.accumulators import State
 from windowing.errors import DataError
 from windowing.settings.panes import Pane, Timing
@@ -144,12 +144,12 @@ def due_at(node: WindowedNode, window: TupleWindow) -> int:
     if window.fired_by is not None and not node.by_policies:
         trigger = settings.key_trigger
         after_last = isinstance(trigger, CountTrigger | RuleTrigger) and not trigger.from_first
-        return shifted(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
+        return shift_time(window.end_timestamp, int(window.fired_by is FiredBy.TIMEOUT and after_last))
     waits = node.event_time and (pane is None or pane.last)
     allowed = settings.allowed_lateness.micros if waits else 0
     if node.by_policies:
         return node.due_at(window.end_timestamp)
-    return shifted(window.end_timestamp, allowed + (node.closes_after_end if node.without_queue else node.due_at(0)))
+    return shift_time(window.end_timestamp, allowed + (node.closes_after_end if node.without_queue else node.due_at(0)))
 
 
 def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str, Any]:
@@ -160,11 +160,11 @@ def window_row(node: WindowedNode, batch: int, window: TupleWindow) -> dict[str,
 
 def fired_rows(node: WindowedNode, batch: int, fired: FiredSums) -> Iterator[dict[str, Any]]:
     """Yields trace rows of windows whose results are joined from rows of sums. Without ids their events are unknown."""
-    assert fired.windows is not None
-    if fired.sums.traced is None:
-        yield from (_window_row(node, batch, window, None, None, None) for window in fired.windows)
+    assert fired.tuple_windows is not None
+    if fired.sums.trace_index is None:
+        yield from (_window_row(node, batch, window, None, None, None) for window in fired.tuple_windows)
         return
-    for window, (state, fresh) in zip(fired.windows, fired.traced(), strict=True):
+    for window, (state, fresh) in zip(fired.tuple_windows, fired.traced_by_window(), strict=True):
         of_rows = list(_traced_events(state))
         new = [events for events, is_new in zip(of_rows, fresh.tolist(), strict=True) if is_new]
         yield _window_row(node, batch, window, _in_order(of_rows), _in_order(new), None)
@@ -211,14 +211,14 @@ def joined_rows(
     unknown.
     """
     events: dict[int, list[tuple[int, str | None]]] = {index: [] for index in np.unique(joined.windows).tolist()}
-    for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced), strict=False):
+    for index, row_events in zip(joined.windows.tolist(), _traced_events(joined.traced_states), strict=False):
         events[index].extend(row_events)
     for index, row_events in events.items():
         window = windows[index]
         yield {
             "bolt": node.name, "batch": batch, "due": due_at(node, window), "by_clock": not node.event_time,
             "task": window.task, "start": window.start_timestamp, "end": window.end_timestamp,
-            "events": [name for _, name in sorted(row_events, key=itemgetter(0))] if joined.traced else None,
+            "events": [name for _, name in sorted(row_events, key=itemgetter(0))] if joined.traced_states else None,
             "new": None, "expired": None, "key": None, "kind": None, "pane": None, "by": None,
         }  # fmt: skip
 

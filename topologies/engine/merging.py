@@ -19,10 +19,10 @@ from manager.storage.segments import Ref, SegmentStore, SegmentWriter
 from policies.watermarks import NONE
 from topologies.engine.batch import Context, Executor
 from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch, SourceSplit
-from topologies.graph.graph import MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, MERGED, TRUNCATED_COLUMN
+from topologies.graph.graph import MERGE_COLUMNS, MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN
 from topologies.io.formats.event_files import BAD_SCHEMA
 from windowing.columns import merged_order, take_rows
-from windowing.timestamps import integers
+from windowing.timestamps import to_integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,7 +95,7 @@ class MergedRange:
         yield SourceBatch(
             first.component,
             first.stream,
-            table.drop_columns([*MERGED]),
+            table.drop_columns([*MERGE_COLUMNS]),
             table.column(MERGE_PLACE_COLUMN).to_numpy(),
             self._bad(),
             truncated=_any(table.column(TRUNCATED_COLUMN)),
@@ -194,7 +194,7 @@ def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, slots: int
 
 def keys_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Returns the merge keys from a column of times or whole numbers; NONE for null, whose row keeps its position."""
-    values, valid = integers(column)
+    values, valid = to_integers(column)
     return values if valid is None else np.where(valid, values, NONE)
 
 
@@ -258,7 +258,7 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
             )
     if not rows:  # an empty section, which has the columns
         empty = first.table.slice(0, 0)
-        for name in MERGED:
+        for name in MERGE_COLUMNS:
             empty = empty.append_column(name, pa.array([], pa.bool_() if name == TRUNCATED_COLUMN else pa.int64()))
         rows.append(writer.add(empty))
     columns = {MERGE_KEY_COLUMN: np.concatenate(keys)}

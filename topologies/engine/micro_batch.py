@@ -13,7 +13,7 @@ import numpy as np
 
 from manager.accounts import Accounts
 from manager.storage.checkpoint import Checkpoint, MemoryCheckpoint
-from manager.storage.files import during
+from manager.storage.files import storage_errors_during
 from manager.storage.manifest import BoltState, Manifest, batch_in_words, batch_key, serial_of
 from manager.storage.segment_files import PIECE, FileSegments, GatherItem, GatherOutcome
 from manager.storage.task_state import TaskState
@@ -81,14 +81,14 @@ class Phases:
         repeated phase add up."""
         self._hook(name)
         doing, becomes = _DOING[name].format(self._batch), self._committed if name == "publish" else self._becomes
-        with during(doing, becomes):
+        with storage_errors_during(doing, becomes):
             yield
         before, self._ended = self._ended, time.perf_counter()
         self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before
 
     def during(self, doing: str) -> AbstractContextManager[None]:
         """Adds the batch, and its state, to a StorageError. ``doing``: has braces for the batch."""
-        return during(doing.format(self._batch), self._becomes)
+        return storage_errors_during(doing.format(self._batch), self._becomes)
 
     def end(self) -> dict[str, float]:
         """Called after the commit. Returns the wall time in seconds of each phase, and ``total``, their sum."""

@@ -23,7 +23,7 @@ from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch
 from topologies.graph.graph import Graph
 from topologies.io.pulled import PulledRanges, PulledSpout, RangedSpout, UsersSpout, in_their_zone
 from topologies.io.spout_columns import Defaults
-from windowing.bolts.read_code import rebound
+from windowing.bolts.read_code import rebind_to_copy
 from windowing.errors import SchemaError, SpoutError
 from windowing.reprs import printable, shorten
 from windowing.schema import DEFAULT_STREAM, EmittedRows, format_schema, tables
@@ -398,7 +398,7 @@ def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
     """Returns a copy of a user's spout for calls: each process and each task has its own copy."""
     caller = Caller(name, spout)
     with caller.raising_spout_errors("__copy__()", "nothing was read"):
-        return Caller(name, rebound(copy.copy(spout), spout))
+        return Caller(name, rebind_to_copy(copy.copy(spout), spout))
 
 
 # Reads ranges of partitions in tasks.

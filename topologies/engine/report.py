@@ -12,7 +12,7 @@ from policies.watermarks import NONE
 from topologies.engine.batch import BatchPlan, BatchProgress
 from topologies.engine.fire.task_families import family_of
 from topologies.engine.task_data import BoltWork
-from topologies.graph.graph import Graph, WindowedNode, shifted
+from topologies.graph.graph import Graph, WindowedNode, shift_time
 from topologies.graph.html import framed, heading, paragraph, table
 from windowing.reprs import one_line
 from windowing.timestamps import FOREVER, LATEST, show
@@ -281,7 +281,7 @@ def bolt_report(
     """Returns the report of a bolt from its state after a batch. ``clock``: that of the batch, in microseconds.
     ``new_watermark`` and ``windows``: the watermark and the number of windows that are new in the batch."""
     watermark = bolt_state.watermark.current if node.event_time else None
-    done = bolt_state.done
+    done = bolt_state.totals
     return BoltReport(
         watermark=watermark,
         new_watermark=new_watermark,
@@ -290,7 +290,7 @@ def bolt_report(
         fired=done.fired,
         open=open_windows(node, bolt_state),
         accounts=bolt_state.accounts.totals(sum(bolt_state.pending)),
-        streams=bolt_state.accounts.of_streams(bolt_state.pending),
+        streams=bolt_state.accounts.all_by_stream(bolt_state.pending),
         metrics=bolt_state.accounts.metrics(),
         delay=watermark_delay(node, bolt_state, clock),
         skipped=bolt_state.accounts[SKIPPED],
@@ -308,7 +308,7 @@ def _by_input(node: WindowedNode, bolt_state: BoltState) -> dict[str, int]:
     if node.follows_events:
         return {name: mark.mark for name, mark in bolt_state.watermark.sources.marks.items() if mark.mark > NONE}
     lag = node.lag.micros
-    return {name: shifted(latest, -lag) for name, latest in bolt_state.watermark.latest.items()}
+    return {name: shift_time(latest, -lag) for name, latest in bolt_state.watermark.latest.items()}
 
 
 def _behind_the_latest(bolt_state: BoltState, watermark: int | None) -> int | None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from manager.storage.files import naming_owner
+from manager.storage.files import storage_errors_about
 from manager.storage.segment_files import FileSegments, GatherItem, GatherOutcome, gather_sections
 from manager.storage.segments import Ref, Refs, SegmentStore
 from manager.storage.task_state import TaskState
-from policies.watermarks import Decision, accepted, all_accepted
+from policies.watermarks import Decision, all_accepted, is_accepted
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,
@@ -97,7 +97,7 @@ def fire(item: FireItem, context: Context) -> FireOutcome:
     """Admits the events that arrived for one task of a windowed bolt, fires its windows up to the frontier, and routes
     the bolt's output."""
     node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
-    with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
+    with storage_errors_about(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.needed_refs())
         windows = family_of(node).restore(item, node, router)
         admitted = admit(item, node, router, windows.admission_context)
@@ -129,7 +129,7 @@ def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router
 def compact(item: CompactItem, context: Context) -> Ref:
     """Merges adjacent segments of a task into one, in order of time."""
     node = anchored(context.topology.windowed[item.bolt], item.anchor)
-    with naming_owner(f"bolt {item.bolt!r}, task {item.task}"):
+    with storage_errors_about(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.refs)
         return family_of(node).compact(item, node, context)
 
@@ -225,7 +225,7 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
     record_groups(node, events, decisions, read.counts, router.ledger)
     keys, times, counts, terms = read.keys, read.times, read.counts, read.terms
     if not all_accepted(decisions.codes):
-        kept = np.flatnonzero(accepted(decisions.codes))
+        kept = np.flatnonzero(is_accepted(decisions.codes))
         keys, times, counts = [key.take(pa.array(kept)) for key in keys], times[kept], counts[kept]
         terms = [term[kept] for term in terms]
     if len(times):

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import Ref, SegmentStore
-from manager.storage.task_state import TaskState, is_over
+from manager.storage.task_state import TaskState, is_no_longer_needed
 from manager.watermarks import ArrivalTimes, EventWatermarks, MarksAround, WaterMarkEventGenerator
 from policies.storm import TimeTriggerPolicy
-from policies.watermarks import NONE, MarkState, estimated_arrival
+from policies.watermarks import NONE, MarkState, estimate_arrival
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
 from topologies.engine.event_times import anchored
 from topologies.engine.fire.task_families import family_of
@@ -28,7 +28,7 @@ from topologies.engine.task_data import (
     UnadmittedSections,
     partition_name,
 )
-from topologies.graph.graph import Graph, Origin, WindowedNode, shifted
+from topologies.graph.graph import Graph, Origin, WindowedNode, shift_time
 from windowing.settings.rules import SOURCE, START, LateBy, OutputTime
 from windowing.timestamps import FOREVER
 
@@ -113,7 +113,7 @@ def _promised(topology: Graph, state: Manifest, origin: Origin) -> int | None:
     """Returns the watermark that a stream inherits from one upstream bolt, with the shift between them (SI-25); None
     before the first watermark."""
     promised = promise_of(topology.windowed[origin.bolt], state.bolts[origin.bolt])
-    return None if promised is None else shifted(promised, origin.shift)
+    return None if promised is None else shift_time(promised, origin.shift)
 
 
 def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
@@ -211,7 +211,7 @@ def _follow_events(
     order = progress.unadmitted_of(node.name).order
     if order:
         assert seen.last_clock is not None
-        around = watermarks.sequence(read_arrivals(store, order), seen.last_clock)
+        around = watermarks.advance_by_events(read_arrivals(store, order), seen.last_clock)
         marks = _write(store, progress.context, around)
     if seen.arrived is not None and seen.last_clock is not None:
         watermarks.record_arrival(seen.arrived, seen.last_clock)
@@ -255,9 +255,9 @@ def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[st
 
 def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
     """Writes the marks before each event; with tracing, also the marks after each event."""
-    columns = {"of_source": marks.of_source, "of_bolt": marks.of_bolt}
+    columns = {"of_source": marks.source_mark_before, "of_bolt": marks.watermark_before}
     if context.traced:
-        columns |= {"of_source_after": marks.of_source_after, "of_bolt_after": marks.of_bolt_after}
+        columns |= {"of_source_after": marks.source_mark_after, "of_bolt_after": marks.watermark_after}
     with store.writer(context.key) as writer:
         return writer.add(pa.table(columns))
 
@@ -330,7 +330,7 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
     if arrival is None or arrival.late is None or sources.arrived is None:
         return NONE
     assert sources.arrived_at is not None
-    return estimated_arrival(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
+    return estimate_arrival(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
 
 
 # Tells which tasks may have a window due at a frontier. Other tasks do not fire.
@@ -341,7 +341,7 @@ def has_work(node: WindowedNode, task: TaskState, arrived: UnadmittedSections | 
     frontier = frontiers.current
     if frontier is None:
         return False
-    if is_over(task.bolt.needed_until, frontier) or node.clock_is_due(frontiers.previous, frontier):
+    if is_no_longer_needed(task.bolt.needed_until, frontier) or node.clock_is_due(frontiers.previous, frontier):
         return True
     return family_of(node).has_work(node, task, arrived, frontiers)
 

@@ -15,7 +15,7 @@ from policies import assigners
 from policies.assigners import AlignedWindows, WindowAssigner
 from policies.protocol import forget_after, is_custom
 from policies.storm import TimeTriggerPolicy
-from topologies.graph.describing import boxes_and_arrows, changed, window_in_words
+from topologies.graph.describing import boxes_and_arrows, changed_rules, window_in_words
 from topologies.graph.graph import (
     Graph,
     SpoutNode,
@@ -45,7 +45,7 @@ from windowing.settings.rules import START, Bounds, IdleRule, WatermarkCombiner
 _ASSIGNERS = {name: getattr(assigners, name) for name in assigners.__all__ if name.endswith("Windows")}
 
 
-def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+def to_plain_json(value: Any) -> Any:  # noqa: PLR0911 - one for each type
     """Returns an assigner, a partial aggregate, or the value of a setting, as plain JSON."""
     match value:
         case pa.DataType():
@@ -57,25 +57,26 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
         case Enum():
             return {"enum": value.value}
         case tuple():
-            return {"tuple": [plain(each) for each in value]}
+            return {"tuple": [to_plain_json(each) for each in value]}
         case None | bool() | int() | float() | str():
             return value
     if is_dataclass(value):
-        given = {each.name: plain(getattr(value, each.name)) for each in fields(value) if each.repr}
-        return {"class": type(value).__name__, "fields": given}
+        values_by_field = {each.name: to_plain_json(getattr(value, each.name)) for each in fields(value) if each.repr}
+        return {"class": type(value).__name__, "fields": values_by_field}
     return repr(value)
 
 
 def assigner_from(values: Mapping[str, Any]) -> WindowAssigner:
-    """Returns the assigner that ``plain`` converted. Raises KeyError, TypeError or ValueError for any other values."""
-    found: WindowAssigner = _ASSIGNERS[values["class"]](
-        **{name: _value(given) for name, given in values["fields"].items()}
+    """Returns the assigner that ``to_plain_json`` converted. Raises KeyError, TypeError or ValueError for any other
+    values."""
+    assigner: WindowAssigner = _ASSIGNERS[values["class"]](
+        **{name: _from_plain_json(value) for name, value in values["fields"].items()}
     )
-    return found
+    return assigner
 
 
-def _value(given: Any) -> Any:
-    match given:
+def _from_plain_json(value: Any) -> Any:
+    match value:
         case {"micros": int(micros)}:
             return Duration(micros)
         case {"count": int(number)}:
@@ -83,43 +84,43 @@ def _value(given: Any) -> Any:
         case {"enum": chosen}:  # the only enum of assigners
             return Bounds(chosen)
         case {"tuple": list(items)}:
-            return tuple(_value(each) for each in items)
-    return given
+            return tuple(_from_plain_json(each) for each in items)
+    return value
 
 
-def in_words(value: Any) -> str:
+def plain_json_in_words(value: Any) -> str:
     """Shows plain JSON as people write it, such as ``SessionWindows(gap=5m)``. Fields that are not set are left out."""
     match value:
         case {"class": str(kind), "fields": dict(values)}:
-            given = {name: each for name, each in values.items() if each is not None and each is not False}
-            shown = [f"{name}={in_words(each)}" for name, each in given.items()]
-            return f"{kind}({', '.join(shown)})"
+            set_fields = {name: each for name, each in values.items() if each is not None and each is not False}
+            fields_in_words = [f"{name}={plain_json_in_words(each)}" for name, each in set_fields.items()]
+            return f"{kind}({', '.join(fields_in_words)})"
         case {"micros": int()} | {"count": int()}:
-            return str(_value(value))
+            return str(_from_plain_json(value))
         case {"enum": chosen}:
             return str(chosen)
         case {"tuple": list(items)}:
-            return f"({', '.join(map(in_words, items))}{',' * (len(items) == 1)})"
+            return f"({', '.join(map(plain_json_in_words, items))}{',' * (len(items) == 1)})"
         case list():
-            return "; ".join(each if isinstance(each, str) else in_words(each) for each in value)
+            return "; ".join(each if isinstance(each, str) else plain_json_in_words(each) for each in value)
     return repr(value)
 
 
 # The rules of a windowed bolt, each declared once.
 
 
-STATE = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
-"""Settings on which the state in a checkpoint depends. The others may change between two runs, some of them only while
-the windows, their policies and the kind of time stay the same."""
+STATE_SETTINGS = tuple(name for name, declared in DECLARED.items() if declared.resumes is False)
+"""Settings on which the state in a checkpoint depends, so that they must not change. Other settings may change between
+two runs; some of them only if the windows, their policies and the kind of time stay the same."""
 
 
-def _unchanging(called: str, of: Callable[[BoltRules], Any] | None = None) -> Any:
+def _unchanging(called: str, part: Callable[[BoltRules], Any] | None = None) -> Any:
     """Declares a rule that all runs on a checkpoint must share, because stored state depends on it.
 
-    ``called``: its name for users; empty if the field holds several rules by their names. ``of``: returns the part of
+    ``called``: its name for users; empty if the field holds several rules by their names. ``part``: returns the part of
     the rule that must not change, or None if there is no such part; by default the value of the field.
     """
-    return field(metadata={"called": called, "of": of})
+    return field(metadata={"called": called, "of": part})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +174,7 @@ class BoltRules:
     by_place: bool
     """True if its windows hold or count events by their places among all events of a task, and not by their times."""
     assigners: list[dict[str, Any]] = _unchanging("windows", lambda rules: rules.assigners or None)
-    """The assigners that form its windows (``plain``); empty if the windows are runs of a queue."""
+    """The assigners that form its windows (``to_plain_json``); empty if the windows are runs of a queue."""
     length: int | None
     """Length of windows of time that begin at regular times; None for other windows."""
     slide: int | None
@@ -189,8 +190,8 @@ class BoltRules:
     )
     """True if its tasks keep the last window of each key, to tell which events have expired."""
     sums: dict[str, Any] | None = _unchanging("sums")
-    """Its sums, kept in place of events: the columns ``by`` which it adds up, and the partial aggregates (``plain``);
-    None if its windows need the events themselves."""
+    """Its sums, kept in place of events: the columns ``by`` which it adds up, and the partial aggregates
+    (``to_plain_json``); None if its windows need the events themselves."""
     versions: str | None = _unchanging("versions")
     """The input whose events are versions, which end when the next version of their key begins; None without such an
     input."""
@@ -252,19 +253,20 @@ class BoltRules:
     state_by_method: bool
     """True if the bolt has a method that moves its state."""
 
-    def kept(self) -> dict[str, Any]:
+    def unchanging_rules(self) -> dict[str, Any]:
         """Returns the rules that must not change while a checkpoint is used, by their names for users."""
         single, several = dict[str, Any](), dict[str, Any]()
         for rule in fields(self):
             if rule.metadata:
-                called, of = rule.metadata["called"], rule.metadata["of"]
-                value = getattr(self, rule.name) if of is None else of(self)
+                called, part = rule.metadata["called"], rule.metadata["of"]
+                value = getattr(self, rule.name) if part is None else part(self)
                 if called:
                     single[called] = value
                 else:
                     several |= value
-        found = [*several.items(), *single.items()]  # the key of each input says more than the setting of that name
-        return {called: value for called, value in found if value is not None}
+        # The key of each input says more than the setting of that name.
+        named_rules = [*several.items(), *single.items()]
+        return {called: value for called, value in named_rules if value is not None}
 
     @property
     def bounds(self) -> Bounds:
@@ -294,20 +296,20 @@ class BoltRules:
         """True if all events go to the first task, whatever the number of tasks."""
         return not any(self.grouped)
 
-    def formed_by(self, anchor: int | None) -> tuple[WindowAssigner, ...]:
+    def assigners_from(self, anchor: int | None) -> tuple[WindowAssigner, ...]:
         """Returns the assigners that form its windows; none if they are runs of a queue. ``anchor``: the first clock of
         the run, if windows are counted from it."""
-        found = tuple(map(assigner_from, self.assigners))
+        assigners = tuple(map(assigner_from, self.assigners))
         if not self.from_first_clock or anchor is None:
-            return found
-        return tuple(each.anchored(anchor, self.offset) for each in found)
+            return assigners
+        return tuple(each.anchored(anchor, self.offset) for each in assigners)
 
-    def regular(self, anchor: int | None) -> AlignedWindows | None:
+    def regular_windows(self, anchor: int | None) -> AlignedWindows | None:
         """Returns its windows of time that begin at regular times; None if there are no such windows. ``anchor``: as of
-        ``formed_by``."""
+        ``assigners_from``."""
         if self.length is None or self.slide is None:
             return None
-        for each in self.formed_by(anchor):
+        for each in self.assigners_from(anchor):
             return each if isinstance(each, AlignedWindows) else None
         length, slide = Duration(self.length), Duration(self.slide)
         return AlignedWindows(length, slide, self.bounds, Duration(self.offset % self.slide))
@@ -316,29 +318,31 @@ class BoltRules:
     def of(topology: Graph, node: WindowedNode) -> BoltRules:
         """Returns the rules of a bolt of a topology."""
         bolt, settings = node.bolt, node.bolt.settings
-        formed = bool(settings.kinds) or settings.key_trigger is not None or node.by_policies
-        regular = None if formed else settings.slide
+        not_by_queue = bool(settings.kinds) or settings.key_trigger is not None or node.by_policies
+        slide_of_queue = None if not_by_queue else settings.slide
         length = settings.length
         arrival, panes = settings.arrival, settings.panes
-        silent = forget_after(node.eviction, node.trigger) if node.by_policies else None
+        forget_time = forget_after(node.eviction, node.trigger) if node.by_policies else None
         stateful = bolt if isinstance(bolt, StatefulTaskBolt) else None
-        kinds = [each.grouping for each in node.inputs]
-        grouped = [list(each.fields) if isinstance(each, FieldsGrouping) else [] for each in kinds]
-        named = grouped[0] if set(grouped[0]) <= set(node.schema.names) else []
+        groupings = [each.grouping for each in node.inputs]
+        grouped = [list(each.fields) if isinstance(each, FieldsGrouping) else [] for each in groupings]
+        typed_fields = grouped[0] if set(grouped[0]) <= set(node.schema.names) else []
         return BoltRules(
             parallelism=node.parallelism,
             inputs=list(node.streams),
             origins={
-                name: [origin.bolt for origin in found]
-                for name, found in zip(node.streams, node.origins, strict=True)
-                if found
+                name: [origin.bolt for origin in origins]
+                for name, origins in zip(node.streams, node.origins, strict=True)
+                if origins
             },
-            groupings=dict(zip(node.streams, map(str, kinds), strict=True)),
+            groupings=dict(zip(node.streams, map(str, groupings), strict=True)),
             grouped=grouped,
             keys=[list(key) for key in node.keys],
             columns=format_schema(node.schema),
             decisive=[list(columns) for columns in decisive_columns(node)],
-            state=None if stateful is None else {name: _type(kind) for name, kind in stateful.state_types.items()},
+            state=None
+            if stateful is None
+            else {name: _state_type_in_words(kind) for name, kind in stateful.state_types.items()},
             windows=window_in_words(node),
             window_length=str(length),
             window_slide=str(settings.slide),
@@ -349,19 +353,19 @@ class BoltRules:
             policies=[type(each).__name__ if is_custom(each) else "" for each in (node.trigger, node.eviction)]
             if node.by_policies
             else [],
-            forget_after=_micros(silent),
+            forget_after=_micros(forget_time),
             by_event=node.without_windows,
             by_place=not node.without_queue and not has_windows_of_time(node),
-            assigners=[plain(each) for each in node.assigners],
-            length=length.micros if isinstance(length, Duration) and isinstance(regular, Duration) else None,
-            slide=regular.micros if isinstance(regular, Duration) else None,
+            assigners=[to_plain_json(each) for each in node.assigners],
+            length=length.micros if isinstance(length, Duration) and isinstance(slide_of_queue, Duration) else None,
+            slide=slide_of_queue.micros if isinstance(slide_of_queue, Duration) else None,
             offset=_offset(node),
             from_first_clock=settings.anchor == START,
             end_belongs=settings.bounds is Bounds.END,
             remembers=node.keeps_last_window,
-            sums=None if node.partial_sums is None else _sums(node.partial_sums),
+            sums=None if node.partial_sums is None else _sums_as_json(node.partial_sums),
             versions=None if node.versions_input is None else node.streams[node.versions_input],
-            settings=_settings(settings),
+            settings=_state_settings(settings),
             event_time=node.event_time,
             timestamp_field=settings.timestamp_field,
             past_end=_past_end(node),
@@ -374,18 +378,20 @@ class BoltRules:
             tick=settings.watermark_interval.micros,
             per_key=settings.watermark_per_key,
             greatest=settings.watermark_combine is WatermarkCombiner.MAX,
-            marks={name: _marks(node, name) for name in node.streams},
+            marks={name: _mark_rules(node, name) for name in node.streams},
             imports={} if settings.watermark_imports_beside else dict(settings.watermark_imports or {}),
             by_arrival=arrival is not None,
             idle_timeout=_micros(settings.idle_timeout),
             idle_waits_for_end=settings.idle_rule is IdleRule.AFTER_WINDOW_END,
             partition_idle_timeout=_micros(settings.partition_idle_timeout),
             late_tolerance=_micros(arrival.late) if settings.estimate_arrival and arrival is not None else None,
-            types=format_schema(pa.schema([(name, _declared(node.schema.field(name).type)) for name in named])),
+            types=format_schema(
+                pa.schema([(name, _declarable_type(node.schema.field(name).type)) for name in typed_fields])
+            ),
             fixed=list(_reasons_not_to_move(topology, node, grouped)),
             whole=list(_reasons_not_to_divide(node)) if any(grouped) else [],
             state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
-            state_by_method=stateful is not None and has_method(stateful),
+            state_by_method=stateful is not None and has_move_method(stateful),
         )
 
 
@@ -397,17 +403,23 @@ def _micros(duration: Duration | None) -> int | None:
     return None if duration is None else duration.micros
 
 
-def _type(kind: Any) -> str:
+def _state_type_in_words(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else format_schema(parse_schema(kind))
 
 
-def _settings(settings: WindowSettings) -> dict[str, Any]:
-    found = {name: value for name, value in changed(settings).items() if name in STATE}
-    return {name: plain(getattr(settings, name)) if isinstance(value, dict) else value for name, value in found.items()}
+def _state_settings(settings: WindowSettings) -> dict[str, Any]:
+    changed = {name: value for name, value in changed_rules(settings).items() if name in STATE_SETTINGS}
+    return {
+        name: to_plain_json(getattr(settings, name)) if isinstance(value, dict) else value
+        for name, value in changed.items()
+    }
 
 
-def _sums(partial_sums: PartialSums) -> dict[str, Any]:
-    return {"by": list(partial_sums.aggregates.by), "partial": [plain(each) for each in partial_sums.accumulators]}
+def _sums_as_json(partial_sums: PartialSums) -> dict[str, Any]:
+    return {
+        "by": list(partial_sums.aggregates.by),
+        "partial": [to_plain_json(each) for each in partial_sums.accumulators],
+    }
 
 
 def _window_offset(settings: WindowSettings) -> str:
@@ -415,7 +427,7 @@ def _window_offset(settings: WindowSettings) -> str:
     return str(Duration(offset.micros % slide.micros) if isinstance(slide, Duration) else offset)
 
 
-def _marks(node: WindowedNode, stream: str) -> dict[str, int | None]:
+def _mark_rules(node: WindowedNode, stream: str) -> dict[str, int | None]:
     if not node.follows_events:
         return {"count": None, "span": None, "delay": node.lag.micros}
     rules = node.bolt.settings.of_input(stream)
@@ -442,12 +454,12 @@ def _past_end(node: WindowedNode) -> int:
 # Moving the state of a bolt to other tasks: how, or why not.
 
 
-def has_method(bolt: StatefulTaskBolt) -> bool:
+def has_move_method(bolt: StatefulTaskBolt) -> bool:
     """True if a bolt moves its state by a method of its own."""
     return type(bolt).move_state is not StatefulTaskBolt.move_state
 
 
-def _declared(kind: pa.DataType) -> pa.DataType:
+def _declarable_type(kind: pa.DataType) -> pa.DataType:
     """Returns the type that users can declare in place of this one. Equal values of both types have equal hashes, so
     they go to the same tasks. Returns the type itself if there is no other."""
     if pa.types.is_unsigned_integer(kind) and kind != pa.uint64():
@@ -459,25 +471,25 @@ _SAME_HASHES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), 
 
 
 def _state_keys(bolt: StatefulTaskBolt, fields: Sequence[str]) -> dict[str, list[str]]:
-    found = {name: _columns(key, fields) for name, key in bolt.state_keys.items()}
-    return {name: columns for name, columns in found.items() if columns is not None}
+    columns_by_state = {name: _columns_of_fields(key, fields) for name, key in bolt.state_keys.items()}
+    return {name: columns for name, columns in columns_by_state.items() if columns is not None}
 
 
-def _columns(key: str | Sequence[str] | Mapping[str, str], fields: Sequence[str]) -> list[str] | None:
+def _columns_of_fields(key: str | Sequence[str] | Mapping[str, str], fields: Sequence[str]) -> list[str] | None:
     """Returns the columns of a state that hold these fields; None if they are missing."""
     if isinstance(key, Mapping):
         return [key[name] for name in fields] if set(fields) <= set(key) else None
-    given = [key] if isinstance(key, str) else list(key)
-    if not given or len(given) == len(fields):
-        return list(fields) if set(given) == set(fields) else given
-    return list(fields) if set(fields) <= set(given) else None
+    key_columns = [key] if isinstance(key, str) else list(key)
+    if not key_columns or len(key_columns) == len(fields):
+        return list(fields) if set(key_columns) == set(fields) else key_columns
+    return list(fields) if set(fields) <= set(key_columns) else None
 
 
 def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
-    kinds = [each.grouping for each in node.inputs]
-    if all(isinstance(each, GlobalGrouping) for each in kinds):
+    groupings = [each.grouping for each in node.inputs]
+    if all(isinstance(each, GlobalGrouping) for each in groupings):
         return
-    for label, grouping in zip(node.streams, kinds, strict=True):
+    for label, grouping in zip(node.streams, groupings, strict=True):
         if not isinstance(grouping, FieldsGrouping):
             yield f"it reads {label!r} by {grouping} grouping, and only fields tell which task has an event"
             return
@@ -492,20 +504,20 @@ def _reasons_not_to_move(topology: Graph, node: WindowedNode, grouped: Sequence[
 def _shuffled_after(topology: Graph, node: WindowedNode) -> Iterator[str]:
     """Yields a reason if rows are shuffled after this bolt: the task of a row then depends on the number of rows that
     its bolt's task has emitted before."""
-    waiting: list[Stream] = [(node.name, stream) for stream in node.outputs]
-    seen = set(waiting)
-    while waiting:
-        for reader, index in topology.readers.get(waiting.pop(), ()):
-            after = topology.windowed.get(reader)
-            if after is None or after.without_windows:  # which pass rows on in order
-                passing = after or topology.plain[reader]
-                new = {(reader, stream) for stream in passing.outputs} - seen
-                seen |= new
-                waiting.extend(new)
+    streams_to_follow: list[Stream] = [(node.name, stream) for stream in node.outputs]
+    streams_seen = set(streams_to_follow)
+    while streams_to_follow:
+        for reader, index in topology.readers.get(streams_to_follow.pop(), ()):
+            windowed_reader = topology.windowed.get(reader)
+            if windowed_reader is None or windowed_reader.without_windows:  # which pass rows on in order
+                node_passing_on = windowed_reader or topology.plain[reader]
+                new_streams = {(reader, stream) for stream in node_passing_on.outputs} - streams_seen
+                streams_seen |= new_streams
+                streams_to_follow.extend(new_streams)
             if (
-                after is not None
-                and after.parallelism > 1
-                and isinstance(after.inputs[index].grouping, ShuffleGrouping)
+                windowed_reader is not None
+                and windowed_reader.parallelism > 1
+                and isinstance(windowed_reader.inputs[index].grouping, ShuffleGrouping)
             ):
                 yield f"its rows are sent to {reader!r} by shuffle grouping, in turn for each task that emits them"
 
@@ -536,17 +548,17 @@ def _reasons_of_held_events(node: WindowedNode, grouped: Sequence[Sequence[str]]
             "lifetimes of events": settings.lifetime,
             "events that have expired": (node.keeps_last_window and not node.by_policies) or None,
         }
-        for words, given in extras.items():
-            if given is not None:
+        for words, feature in extras.items():
+            if feature is not None:
                 yield f"it has {words} for all the events of a task, and not for those of a key (with_key)"
         return
-    places = set()
-    for label, fields_of, key in zip(node.streams, grouped, node.keys, strict=True):
-        if not set(fields_of) <= set(key):
-            yield f"it reads {label!r} by {', '.join(fields_of)}, which is not in its key {', '.join(key)}"
+    key_positions = set()
+    for label, names, key in zip(node.streams, grouped, node.keys, strict=True):
+        if not set(names) <= set(key):
+            yield f"it reads {label!r} by {', '.join(names)}, which is not in its key {', '.join(key)}"
             return
-        places.add(tuple(key.index(name) for name in fields_of))
-    if len(places) > 1:
+        key_positions.add(tuple(key.index(name) for name in names))
+    if len(key_positions) > 1:
         yield "its inputs are grouped by different parts of the key"
     if settings.idle_timeout is not None and not by_time_alone:
         yield "its windows end with their events, and an idle timeout may close them"
@@ -555,18 +567,18 @@ def _reasons_of_held_events(node: WindowedNode, grouped: Sequence[Sequence[str]]
 def _reasons_not_to_divide(node: WindowedNode) -> Iterator[str]:
     """Yields reasons that hold for dividing a task, but not for joining whole tasks."""
     settings = node.bolt.settings
-    asks = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
-    if not node.without_queue and node.partial_sums is None and asks:
+    asks_for_expired_events = asks_for_expired(node.bolt) if settings.expired is None else settings.expired
+    if not node.without_queue and node.partial_sums is None and asks_for_expired_events:
         yield "it asks what has expired since the window before, and a task keeps that of its last window only"
 
 
 def _reasons_of_state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> Iterator[str]:
     bolt = node.bolt
-    if not isinstance(bolt, StatefulTaskBolt) or has_method(bolt) or (node.without_windows and node.keys[0]):
+    if not isinstance(bolt, StatefulTaskBolt) or has_move_method(bolt) or (node.without_windows and node.keys[0]):
         return
-    known = _state_keys(bolt, grouped[0])
+    columns_by_state = _state_keys(bolt, grouped[0])
     for name, kind in bolt.state_types.items():
-        columns = known.get(name)
+        columns = columns_by_state.get(name)
         if name not in bolt.state_keys:
             yield f"its state {name!r} is not said to be kept by key (state_keys), and it has no method move_state"
         elif columns is None:
@@ -574,20 +586,26 @@ def _reasons_of_state(node: WindowedNode, grouped: Sequence[Sequence[str]]) -> I
         elif columns and isinstance(kind, type) and (kind is not dict or len(columns) != 1):
             yield f"its state {name!r} is {kind.__name__}: only a table can be kept by key, or a dict by one field"
         elif columns and not isinstance(kind, type):
-            yield from _of_other_types(name, parse_schema(kind), columns, node.schema, grouped[0])
+            yield from _reasons_of_state_types(name, parse_schema(kind), columns, node.schema, grouped[0])
 
 
-def _of_other_types(
+def _reasons_of_state_types(
     state: str, schema: pa.Schema, columns: Sequence[str], events: pa.Schema, fields: Sequence[str]
 ) -> Iterator[str]:
     """Yields columns of a state whose types cannot hold the values of the fields that events are grouped by."""
     for column, name in zip(columns, fields, strict=True):
         if column in schema.names and name in events.names:
-            own, kind = _declared(schema.field(column).type), _declared(events.field(name).type)
+            state_type, field_type = (
+                _declarable_type(schema.field(column).type),
+                _declarable_type(events.field(name).type),
+            )
             try:
-                convert_column(pa.nulls(0, own), kind)
+                convert_column(pa.nulls(0, state_type), field_type)
             except REFUSED:
-                yield f"its state {state!r} has {column!r} as {own}, and its events are grouped by {name!r} as {kind}"
+                yield (
+                    f"its state {state!r} has {column!r} as {state_type}, and its events are grouped by {name!r} as "
+                    f"{field_type}"
+                )
 
 
 # The rules of a topology: of its bolts, of its spouts as far as state depends on them, and its graph.
@@ -611,7 +629,7 @@ class TopologyRules:
         """Returns the rules of a topology."""
         return TopologyRules(
             topology.name,
-            {name: _spout(node) for name, node in topology.spouts.items()},
+            {name: _spout_rules(node) for name, node in topology.spouts.items()},
             {name: BoltRules.of(topology, node) for name, node in topology.windowed.items()},
             *boxes_and_arrows(topology),
         )
@@ -644,7 +662,7 @@ class TopologyRules:
         return replace(self, bolts=bolts)
 
 
-def _spout(node: SpoutNode) -> dict[str, Any]:
+def _spout_rules(node: SpoutNode) -> dict[str, Any]:
     columns = {f"columns of {stream!r}": format_schema(schema) for stream, schema in node.outputs.items()}
     match node.spout:
         case FrameSpout():

@@ -1,4 +1,4 @@
-"""Composes a topology by name, as Storm's TopologyBuilder does. Every mistake is found here, and all are reported
+"""Composes a topology of named parts, as Storm's TopologyBuilder does; all mistakes are found here and reported
 together."""
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from topologies.graph.declarations import (
     KnownStreams,
     Mistakes,
     SinkDeclarer,
-    read_twice,
+    repeated_stream_errors,
 )
 from topologies.graph.graph import (
     ERROR_SCHEMA,
     ERRORS,
-    MERGED,
+    MERGE_COLUMNS,
     Graph,
     Input,
     PlainNode,
@@ -61,7 +61,7 @@ from windowing.bolts.bolt import (
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import Union
-from windowing.bolts.read_code import check_hooks, rebound
+from windowing.bolts.read_code import check_hooks, rebind_to_copy
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, WindowedBolt
 from windowing.calls import checked, checked_value
 from windowing.durations import Count, Duration, as_duration
@@ -84,15 +84,15 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-]*")
 
 
-def names(given: Sequence[object]) -> Iterator[ConfigError]:
+def name_errors(set_names: Sequence[object]) -> Iterator[ConfigError]:
     """Yields an error for each name that is given twice, or cannot be a name."""
-    for name in sorted({name for name in given if given.count(name) > 1}, key=str):
+    for name in sorted({name for name in set_names if set_names.count(name) > 1}, key=str):
         yield ConfigError(
-            f"{name!r} is set {given.count(name)} times",
+            f"{name!r} is set {set_names.count(name)} times",
             why="spouts, bolts and sinks share one set of names",
             do="rename one",
         )
-    for name in sorted(set(given), key=str):
+    for name in sorted(set(set_names), key=str):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield ConfigError(
                 f"{name!r} cannot be a name", why="it becomes part of file names", do="use letters, digits, _ and -"
@@ -102,16 +102,16 @@ def names(given: Sequence[object]) -> Iterator[ConfigError]:
 # Inputs grouped by the bolt's key: ``fields_grouping(component)`` without fields.
 
 
-def grouped_by_own_key(declarer: BoltDeclarer) -> BoltDeclarer:
+def with_own_key_as_fields(declarer: BoltDeclarer) -> BoltDeclarer:
     """Returns the bolt with its key as the fields of each ``fields_grouping`` without fields; unchanged if the bolt has
     no key."""
     bolt = declarer.bolt
     if not isinstance(bolt, TaskBolt):
         return declarer
-    return replace(declarer, inputs=[_grouped(each, bolt) for each in declarer.inputs])
+    return replace(declarer, inputs=[_with_own_key(each, bolt) for each in declarer.inputs])
 
 
-def _grouped(read: Input, bolt: TaskBolt) -> Input:
+def _with_own_key(read: Input, bolt: TaskBolt) -> Input:
     if read.grouping != FieldsGrouping(()):
         return read
     return replace(read, grouping=FieldsGrouping(_own_key(bolt, stream_label(read.stream))))
@@ -127,12 +127,13 @@ def _own_key(bolt: TaskBolt, stream: str) -> tuple[str, ...]:
 # Idle timeouts in a chain: a bolt that passes events on, and the bolt that reads it, both have one, or neither.
 
 
-def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
-    """Yields the mistakes in idle timeouts of bolts that read a union, or a bolt that passes some of its events on
-    (AT-22).
+def idle_timeout_errors(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
+    """Yields an error for each two bolts, a ``Union`` or a bolt that passes some of its events on, and a bolt that
+    reads it, of which only one has an idle timeout (AT-22).
 
-    Such a bolt releases an event once time has passed it, so only its own timeout releases its last event. The next
-    bolt then has that event, but no watermark past it. Only the timeout of the next bolt closes the event's windows.
+    The first bolt releases an event once its watermark has passed it; if its input is silent, only its own timeout
+    releases its last events. The second bolt then has these events, but no watermark past them, so only its own timeout
+    closes their windows.
     """
     for reader in bolts.values():
         if not reader.event_time or reader.bolt.settings.watermark_per_key or not all(reader.origins):
@@ -140,33 +141,35 @@ def idle_chains(bolts: Mapping[str, WindowedNode]) -> Iterator[ConfigError]:
         for name in dict.fromkeys(origin.bolt for origins in reader.origins for origin in origins):
             passing = bolts[name]
             if isinstance(passing.bolt, Union):
-                yield from _idle_mistakes(passing, reader)
+                yield from _idle_timeout_errors(passing, reader)
 
 
-def _idle_mistakes(passing: WindowedNode, reader: WindowedNode) -> Iterator[ConfigError]:
-    before, behind = passing.bolt.settings, reader.bolt.settings
-    first, second = repr(passing.name), repr(reader.name)
-    if before.estimate_arrival or (before.idle_timeout is None) == (behind.idle_timeout is None):
+def _idle_timeout_errors(passing: WindowedNode, reader: WindowedNode) -> Iterator[ConfigError]:
+    first_settings, second_settings = passing.bolt.settings, reader.bolt.settings
+    first_name, second_name = repr(passing.name), repr(reader.name)
+    if first_settings.estimate_arrival or (first_settings.idle_timeout is None) == (
+        second_settings.idle_timeout is None
+    ):
         return
-    if behind.idle_timeout is None:
+    if second_settings.idle_timeout is None:
         yield ConfigError(
-            f"bolt {first} has an idle timeout, and {second} behind it has none",
-            why=f"{first} passes its last events on when its source is silent, and then {second} would keep its "
-            "windows open: a timeout closes the windows of its own bolt",
-            do=f'give {second} one as well: with_watermark(idle_timeout="{before.idle_timeout}"), or take that of '
-            f"{first} away",
+            f"bolt {first_name} has an idle timeout, and {second_name} behind it has none",
+            why=f"{first_name} passes its last events on when its source is silent, and then {second_name} would keep "
+            "its windows open: a timeout closes the windows of its own bolt",
+            do=f"give {second_name} one as well: "
+            f'with_watermark(idle_timeout="{first_settings.idle_timeout}"), or take that of {first_name} away',
         )
     else:
         yield ConfigError(
-            f"bolt {second} has an idle timeout, and {first} before it has none",
-            why=f"{first} holds events back until its watermark has passed them, so while its source is silent "
-            f"{second} does not get the last ones",
-            do=f'give {first} one as well: with_watermark(idle_timeout="{behind.idle_timeout}"), or take that of '
-            f"{second} away",
+            f"bolt {second_name} has an idle timeout, and {first_name} before it has none",
+            why=f"{first_name} holds events back until its watermark has passed them, so while its source is silent "
+            f"{second_name} does not get the last ones",
+            do=f"give {first_name} one as well: "
+            f'with_watermark(idle_timeout="{second_settings.idle_timeout}"), or take that of {second_name} away',
         )
 
 
-# Does a bolt have the method that windbolt calls?
+# Whether a bolt has the method that windbolt calls.
 
 
 class _CalledMethod(NamedTuple):
@@ -178,7 +181,7 @@ class _CalledMethod(NamedTuple):
     when: str
 
 
-_CALLED = (
+_CALLED_METHODS = (
     _CalledMethod(BatchWindowedBolt, "execute_all", "windows", "for the windows that are due"),
     _CalledMethod(StatefulBatchBolt, "execute", "batch", "with the events as they come"),
     _CalledMethod(StatefulBolt, "execute", "tuple", "for each event"),
@@ -198,23 +201,23 @@ _HOOKS = (
 def missing_method(name: str, bolt: Component) -> ConfigError | None:
     """Returns an error if a bolt lacks the method that windbolt calls, perhaps because its name is misspelled; else
     None."""
-    kind, method, parameter, when = next(called for called in _CALLED if isinstance(bolt, called.kind))
-    if any(_defines(bolt, kind, each) for each in {method, "execute"}):
+    kind, method, parameter, when = next(called for called in _CALLED_METHODS if isinstance(bolt, called.kind))
+    if any(_overrides(bolt, kind, each) for each in {method, "execute"}):
         return None
-    own, do = type(bolt).__name__, f"define {method}(self, {parameter})"
+    class_name, do = type(bolt).__name__, f"define {method}(self, {parameter})"
     if kind is WindowedBolt and hasattr(bolt, "execute_all"):
         return ConfigError(
-            f"bolt {name!r}: {own} has execute_all, and is no BatchWindowedBolt",
+            f"bolt {name!r}: {class_name} has execute_all, and is no BatchWindowedBolt",
             why=f"windbolt calls execute {when}",
             do=f"subclass BatchWindowedBolt, or {do}",
         )
-    added = {each for each in dir(type(bolt)) if not each.startswith("_")} - set(dir(kind))
-    close = nearest(method, sorted(added))
-    what = f"has a method {close[0]!r}; did you mean {method!r}?" if close else f"has no method {method!r}"
-    return ConfigError(f"bolt {name!r}: {own} {what}", why=f"windbolt calls {method} {when}", do=do)
+    own_names = {each for each in dir(type(bolt)) if not each.startswith("_")} - set(dir(kind))
+    similar = nearest(method, sorted(own_names))
+    what = f"has a method {similar[0]!r}; did you mean {method!r}?" if similar else f"has no method {method!r}"
+    return ConfigError(f"bolt {name!r}: {class_name} {what}", why=f"windbolt calls {method} {when}", do=do)
 
 
-def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
+def _overrides(bolt: Component, kind: type[Component], method: str) -> bool:
     """True if a bolt overrides a method of its kind."""
     return getattr(type(bolt), method, None) is not getattr(kind, method, None) or method in vars(bolt)
 
@@ -222,24 +225,28 @@ def _defines(bolt: Component, kind: type[Component], method: str) -> bool:
 # Inputs without watermarks: they wait for a watermark column that they lack.
 
 
-def missing_marks(bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa.Schema]) -> Iterator[ConfigError]:
+def missing_watermark_errors(
+    bolts: Mapping[str, WindowedNode], schemas: Mapping[Stream, pa.Schema]
+) -> Iterator[ConfigError]:
     """Yields an error for each bolt whose windows would stay open until the end of the streams, because every input
     must bring watermarks and one has none. ``schemas``: the columns of all streams."""
     for node in bolts.values():
         settings = node.bolt.settings
         field, imports = settings.watermark_field, settings.watermark_imports or {}
-        released = settings.partition_idle_timeout or settings.estimate_arrival
-        by_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
-        if field is None or not node.event_time or released or not by_all:
+        needs_no_watermark = settings.partition_idle_timeout or settings.estimate_arrival
+        waits_for_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
+        if field is None or not node.event_time or needs_no_watermark or not waits_for_all:
             continue
         for label, read, origins in zip(node.streams, node.inputs, node.origins, strict=True):
-            no_own_marks = settings.of_input(label).watermark_every == SOURCE_ONLY
-            waits = no_own_marks and not origins and label not in imports
+            makes_no_marks = settings.of_input(label).watermark_every == SOURCE_ONLY
+            waits = makes_no_marks and not origins and label not in imports
             if waits and field not in schemas[read.stream].names:
-                yield _missing_marks(node, field, label, schemas)
+                yield _missing_watermark_error(node, field, label, schemas)
 
 
-def _missing_marks(node: WindowedNode, field: str, label: str, schemas: Mapping[Stream, pa.Schema]) -> ConfigError:
+def _missing_watermark_error(
+    node: WindowedNode, field: str, label: str, schemas: Mapping[Stream, pa.Schema]
+) -> ConfigError:
     giver = next(stream_label(read.stream) for read in node.inputs if field in schemas[read.stream].names)
     return ConfigError(
         f"bolt {node.name!r}: no watermark can come from {label!r}, which has no column {field!r}",
@@ -279,11 +286,11 @@ def sink_node(declarer: SinkDeclarer, known: KnownStreams, mistakes: Mistakes) -
             "that is not a sink",
             "give a sink such as sinks.files(path)",
         )
-    mistakes.extend(read_twice(f"sink {name!r} takes", declarer.streams))
+    mistakes.extend(repeated_stream_errors(f"sink {name!r} takes", declarer.streams))
     return SinkNode(name, declarer.sink, tuple(declarer.streams), schemas[0]) if schemas else None
 
 
-def shared_places(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
+def shared_place_errors(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
     """Yields an error for sinks that write to one folder or memory: their batches would have the same names."""
     folders: dict[Place, list[str]] = {}
     memories: dict[int, list[str]] = {}
@@ -307,24 +314,24 @@ def shared_places(sinks: Sequence[SinkDeclarer]) -> Iterator[ConfigError]:
             )
 
 
-def feedback_loops(
+def feedback_loop_errors(
     spouts: Iterable[tuple[str, object]], sinks: Sequence[SinkDeclarer | SinkNode]
 ) -> Iterator[ConfigError]:
     """Yields an error for each spout that would read the output of a sink as new events, in the next batch or run."""
     outputs = {each.name: output_file(each.sink) for each in sinks if isinstance(each.sink, FileSink)}
     for name, spout in spouts:
-        read = read_among(spout.paths, outputs.values()) if isinstance(spout, FileSpout) else ()
+        output_files_read = read_among(spout.paths, outputs.values()) if isinstance(spout, FileSpout) else ()
         for each in sinks:
-            sink, loop = each.sink, f"spout {name!r} reads what sink {each.name!r} writes"
-            if isinstance(sink, FileSink) and outputs[each.name] in read:
+            sink, what = each.sink, f"spout {name!r} reads what sink {each.name!r} writes"
+            if isinstance(sink, FileSink) and outputs[each.name] in output_files_read:
                 yield ConfigError(
-                    loop,
+                    what,
                     why=f"its files, in {canonical_place(sink.path)}, would come back as new events",
                     do="write to a folder, or append to a table, that is not read",
                 )
             elif isinstance(spout, KafkaSpout) and isinstance(sink, KafkaSink) and _reads_own_output(sink, spout):
                 yield ConfigError(
-                    loop,
+                    what,
                     why=f"its records, in topic {sink.topic!r}, would come back as new events, without end",
                     do="write to a topic that is not read; where single events are to come back, such as "
                     "retries, let rows name their topic in a column 'topic', and the sink name none",
@@ -358,19 +365,19 @@ class _Compilation:
         declared, mistakes = self.declared, self.mistakes
         parts = (declared.bolts, declared.sinks)
         mistakes.extend(
-            names([*(name for name, _ in declared.spouts), *(each.name for part in parts for each in part)])
+            name_errors([*(name for name, _ in declared.spouts), *(each.name for part in parts for each in part)])
         )
         self.known.source_times = {name: (self._source_time(name),) for name, _ in declared.spouts}
         spouts = [spout for name, source in declared.spouts if (spout := self._spout(name, source))]
         bolts = [bolt for declarer in self._in_order() if (bolt := self._bolt(declarer))]
         if not self.known.broken:
-            mistakes.extend(self.source_rules.without_use())
+            mistakes.extend(self.source_rules.ineffective_errors())
         sinks = [sink for each in declared.sinks if (sink := sink_node(each, self.known, mistakes))]
-        mistakes.extend(shared_places(declared.sinks))
-        mistakes.extend(feedback_loops(declared.spouts, declared.sinks))
+        mistakes.extend(shared_place_errors(declared.sinks))
+        mistakes.extend(feedback_loop_errors(declared.spouts, declared.sinks))
         by_name = {bolt.name: bolt for bolt in bolts if isinstance(bolt, WindowedNode)}
-        mistakes.extend(idle_chains(by_name))
-        mistakes.extend(missing_marks(by_name, self.known.schemas))
+        mistakes.extend(idle_timeout_errors(by_name))
+        mistakes.extend(missing_watermark_errors(by_name, self.known.schemas))
         if not spouts and not mistakes:
             mistakes.tell("there is no spout", do="set_spout(name, spout)")
         if mistakes:
@@ -398,17 +405,19 @@ class _Compilation:
         declared = self.declared.bolts
         readers = [each.bolt for each in declared if any(read.stream[0] == name for read in each.inputs)]
         if isinstance(source, Spout):
-            self._check_its_own(name, source)
+            self._report_shared_spout(name, source)
             source = PulledSpout(source)
         if isinstance(source, PartitionedSpout):
-            self._check_its_own(name, source)
+            self._report_shared_spout(name, source)
             source = RangedSpout(source)
         spout = with_record_time(source, self.known.source_times[name][0], readers)
         try:
             outputs = {**spout.outputs(), ERRORS: ERROR_SCHEMA}  # type: ignore[attr-defined]
-            given = getattr(spout, "defaults", None)  # spouts of scenarios have none
-            given = given and zoned_defaults(given, outputs[DEFAULT_STREAM], getattr(spout, "timezone", None))
-            defaults = Defaults.of(given, outputs[DEFAULT_STREAM]) if given else Defaults()
+            declared_defaults = getattr(spout, "defaults", None)  # spouts of scenarios have none
+            declared_defaults = declared_defaults and zoned_defaults(
+                declared_defaults, outputs[DEFAULT_STREAM], getattr(spout, "timezone", None)
+            )
+            defaults = Defaults.of(declared_defaults, outputs[DEFAULT_STREAM]) if declared_defaults else Defaults()
         except WindboltError as error:
             self.mistakes.tell_of(f"spout {name!r}", error)
             self.known.broken.add(name)
@@ -422,10 +431,10 @@ class _Compilation:
             )
             self.known.broken.add(name)
             return None
-        taken = [column for schema in outputs.values() for column in schema.names if column in MERGED]
-        if taken:
+        reserved = [column for schema in outputs.values() for column in schema.names if column in MERGE_COLUMNS]
+        if reserved:
             self.mistakes.tell(
-                f"spout {name!r} reads columns {taken}",
+                f"spout {name!r} reads columns {reserved}",
                 "windbolt keeps columns of these names beside those of the rows that it merges",
                 "rename them, or leave them out of the schema",
             )
@@ -435,7 +444,7 @@ class _Compilation:
             self.known.partitioned.add(name)
         return SpoutNode(name, spout, outputs, defaults=defaults)  # type: ignore[arg-type]
 
-    def _check_its_own(self, name: str, source: Spout | PartitionedSpout) -> None:
+    def _report_shared_spout(self, name: str, source: Spout | PartitionedSpout) -> None:
         """Checks that two spouts of a topology are two objects, since each has its own connection and offset."""
         other = next((each for each, spout in self.declared.spouts if spout is source), name)
         if other != name:
@@ -467,8 +476,8 @@ class _Compilation:
 
     def _bolt(self, declarer: BoltDeclarer) -> PlainNode | WindowedNode | None:
         """Returns a bolt as a node of the topology; None after a mistake, which is reported."""
-        before, name, known = len(self.mistakes), declarer.name, self.known
-        declarer = grouped_by_own_key(self._for_inputs(declarer))
+        mistakes_before, name, known = len(self.mistakes), declarer.name, self.known
+        declarer = with_own_key_as_fields(self._for_inputs(declarer))
         outputs = self._outputs(declarer)
         if not isinstance(declarer.parallelism, int) or declarer.parallelism < 1:
             self.mistakes.tell(
@@ -476,10 +485,10 @@ class _Compilation:
             )
         if not declarer.inputs:
             self.mistakes.tell(f"bolt {name!r} reads nothing", do="call a ..._grouping method on what set_bolt returns")
-        self.mistakes.extend(read_twice(f"bolt {name!r} reads", [each.stream for each in declarer.inputs]))
-        readable = [each for each in declarer.inputs if self._is_readable(name, each)]
+        self.mistakes.extend(repeated_stream_errors(f"bolt {name!r} reads", [each.stream for each in declarer.inputs]))
+        readable = [each for each in declarer.inputs if self._is_readable_else_report(name, each)]
         node: PlainNode | WindowedNode | None = None
-        if outputs and readable and len(readable) == len(declarer.inputs) and len(self.mistakes) == before:
+        if outputs and readable and len(readable) == len(declarer.inputs) and len(self.mistakes) == mistakes_before:
             if isinstance(declarer.bolt, TaskBolt):
                 node = windowed_node(declarer, outputs, self.declared, known, self.source_rules, self.mistakes)
             else:
@@ -498,18 +507,18 @@ class _Compilation:
 
     def _for_inputs(self, declarer: BoltDeclarer) -> BoltDeclarer:
         """Returns the bolt adapted to the streams that it reads, if all of them are known."""
-        found = {stream_label(each.stream): self.known.schemas.get(each.stream) for each in declarer.inputs}
-        inputs = {label: schema for label, schema in found.items() if schema is not None}
+        schema_by_input = {stream_label(each.stream): self.known.schemas.get(each.stream) for each in declarer.inputs}
+        inputs = {label: schema for label, schema in schema_by_input.items() if schema is not None}
         if not inputs or len(inputs) < len(declarer.inputs) or not isinstance(declarer.bolt, Component):
             return declarer
         try:
-            return replace(declarer, bolt=rebound(declarer.bolt.for_inputs(inputs), declarer.bolt))
+            return replace(declarer, bolt=rebind_to_copy(declarer.bolt.for_inputs(inputs), declarer.bolt))
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {declarer.name!r}", error)
-            self._check_time(declarer)
+            self._report_missing_time_field(declarer)
             return declarer
 
-    def _check_time(self, declarer: BoltDeclarer) -> None:
+    def _report_missing_time_field(self, declarer: BoltDeclarer) -> None:
         """Reports a missing timestamp field of a bolt that is not checked further."""
         settings = declarer.bolt.settings if isinstance(declarer.bolt, TaskBolt) else None
         if settings is not None and settings.timestamp_field is not None:
@@ -538,15 +547,15 @@ class _Compilation:
         except ConfigError as error:
             self.mistakes.tell_of(f"bolt {name!r}", error)
             return None
-        self._check_on_error(name, bolt)
+        self._report_wrong_on_error(name, bolt)
         if ERRORS in outputs:
             self.mistakes.tell(f"bolt {name!r} declares a stream {ERRORS!r}", "every bolt has one already", "rename it")
         return {**outputs, ERRORS: ERROR_SCHEMA}
 
-    def _check_on_error(self, name: str, bolt: Bolt | BatchBolt | TaskBolt) -> None:
-        found = getattr(bolt, "on_error", "stop")
+    def _report_wrong_on_error(self, name: str, bolt: Bolt | BatchBolt | TaskBolt) -> None:
+        on_error = getattr(bolt, "on_error", "stop")
         if isinstance(bolt, TaskBolt):
-            if found == "errors":
+            if on_error == "errors":
                 self.mistakes.tell(
                     f"bolt {name!r} has on_error='errors'",
                     "an event on which it fails may have changed its state already"
@@ -554,15 +563,16 @@ class _Compilation:
                     else "that is for bolts without windows: a windowed bolt fails on a window, and not on an event",
                     "leave it out, and catch in execute what may be raised",
                 )
-        elif found not in ("stop", "errors"):
+        elif on_error not in ("stop", "errors"):
             self.mistakes.tell(
-                f"bolt {name!r} has on_error={found!r:.60}",
+                f"bolt {name!r} has on_error={on_error!r:.60}",
                 "it says what happens to an event on which the bolt fails",
                 "use 'stop', or 'errors' to send it to the stream of that name",
             )
 
-    def _is_readable(self, name: str, read: Input) -> bool:
-        """True if the stream of an input is known. Reports an unknown stream, and a mistake in the grouping."""
+    def _is_readable_else_report(self, name: str, read: Input) -> bool:
+        """True if the stream of an input is known; else the mistake is reported. A mistake in the grouping is reported
+        too."""
         if self.known.is_broken(read.stream):
             return False
         schema = self.known.schemas.get(read.stream)
@@ -659,13 +669,13 @@ class GraphBuilder:
         max_spout_pending: int | None = None,
         on_invalid: Literal["divert", "stop"] = "divert",
     ) -> None:
-        """``message_timeout``, ``max_spout_pending``: the longest time for which a window may hold events, and the
-        largest number of events, for all bolts; length plus slide must fit (ST-22, ST-23). By default there is no
-        limit: a long window replays nothing, while Storm replays events after 30 s.
+        """``message_timeout``: the longest time for which a window of any bolt may hold events. ``max_spout_pending``:
+        the greatest number of events that it may hold. For both, length plus slide of the window count (ST-22, ST-23).
+        By default there is no limit, because windbolt, unlike Storm, does not replay events that take long.
 
-        ``on_invalid``: the treatment of input that cannot be read, or has no usable event time. ``"divert"``: such
-        input goes, with its reason, to the ``errors`` stream of the component and is counted; ``"stop"``: the query
-        stops with an error, and the batch is not committed.
+        ``on_invalid``: what happens to input that cannot be read, or has no usable event time. ``"divert"``: it is
+        counted, and goes with the reason to the ``errors`` stream of the component. ``"stop"``: the run stops with an
+        error, and the batch is not committed.
         """
         if on_invalid not in ("divert", "stop"):
             raise ConfigError(
@@ -681,11 +691,11 @@ class GraphBuilder:
         )
 
     def __repr__(self) -> str:
-        made = self._declared
-        bolts, outs = ([each.name for each in parts] for parts in (made.bolts, made.sinks))
-        kinds = {"spouts": [name for name, _ in made.spouts], "bolts": bolts, "sinks": outs}
+        declared = self._declared
+        bolts, sinks = ([each.name for each in parts] for parts in (declared.bolts, declared.sinks))
+        kinds = {"spouts": [name for name, _ in declared.spouts], "bolts": bolts, "sinks": sinks}
         parts = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in kinds.items() if names)
-        return one_line(f"<{type(self).__name__} {made.name!r}: {parts or 'empty'}>")
+        return one_line(f"<{type(self).__name__} {declared.name!r}: {parts or 'empty'}>")
 
     def _repr_html_(self) -> str:
         return declared_html(self._declared)
@@ -695,10 +705,10 @@ class GraphBuilder:
         """Add a source of events: one of ``windbolt.spouts``, or a ``Spout`` or ``PartitionedSpout`` of
         your own.
 
-        ``time``: its time settings, ``presets.streaminsight(10, "5s")``: a default for every bolt that reads the spout
-        and does not call ``with_time`` itself (SI-17, SI-18). Sources with the rules of StreamInsight may make
-        watermarks differently and treat late events differently, even if one bolt reads several of them. All other
-        sources of a bolt must have the same rules.
+        ``time``: the spout's time settings, for example ``presets.streaminsight(10, "5s")``. They apply to every bolt
+        that reads the spout and does not call ``with_time`` (SI-17, SI-18). All spouts that one bolt reads must have
+        the same settings. Only spouts with StreamInsight's rules may differ in how their watermarks are made, and in
+        what happens to late events.
         """
         self._declared.spouts.append((name, spout))
         self._declared.times[name] = time
@@ -707,8 +717,11 @@ class GraphBuilder:
     def set_bolt(
         self, name: str, bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, parallelism: int = 1
     ) -> BoltDeclarer:
-        """Add a bolt with ``parallelism`` tasks. The bolt is copied: change it afterwards to add another one. Call a
-        ``..._grouping`` method of the result for each stream it reads."""
+        """Add a bolt with ``parallelism`` tasks. Call a ``..._grouping`` method of the result for each stream that the
+        bolt reads.
+
+        The bolt is copied: later changes to the object have no effect here, so that it can be added again.
+        """
         problem = None
         if isinstance(bolt, Component):
             try:

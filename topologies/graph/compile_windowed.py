@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from policies.choose_policies import choose_assigners, choose_policies, decided_by_policies, placeholder_lengths
-from topologies.graph.check_streams import late_by_window_fits, limits, mistakes_of, without_windows
+from policies.choose_policies import choose_assigners, choose_policies, uses_policy_windows, with_placeholder_lengths
+from topologies.graph.check_streams import late_by_window_fits, limit_errors, mistakes_of, stateful_bolt_errors
 from topologies.graph.check_windows import CheckedBolt
-from topologies.graph.declarations import Mistakes, declared_columns, distinct, how_to_have
+from topologies.graph.declarations import Mistakes, declared_columns, distinct_presets, how_to_have
 from topologies.graph.effects import EVENT_TIME, Situation, all_ineffective, ineffective_setting
 from topologies.graph.graph import (
     ERRORS,
@@ -20,7 +20,7 @@ from topologies.graph.graph import (
     Input,
     Origin,
     WindowedNode,
-    reserved_of_inputs,
+    reserved_columns,
     stream_label,
 )
 from topologies.io.kafka import KafkaSpout
@@ -60,29 +60,33 @@ def event_times(
     mistakes: Mistakes,
 ) -> EventTimes:
     """Returns the kind of time of bolt ``name``. ``brings_time``: for each input, True if its events have times."""
-    nowhere = (False,) * len(inputs)
+    no_input = (False,) * len(inputs)
     if settings.processing_time:
-        return EventTimes(False, nowhere)
+        return EventTimes(False, no_input)
     if settings.timestamp_extractor is not None:
-        return EventTimes(True, nowhere)
+        return EventTimes(True, no_input)
     if settings.timestamp_field is not None:
-        return EventTimes(True, _without_field(name, settings.timestamp_field, inputs, brings_time, mistakes))
-    without = [stream_label(each.stream) for (each, _), has in zip(inputs, brings_time, strict=True) if not has]
-    if any(brings_time) and without:
+        return EventTimes(
+            True, _inputs_with_carried_times(name, settings.timestamp_field, inputs, brings_time, mistakes)
+        )
+    without_times = [
+        stream_label(each.stream) for (each, _), has_time in zip(inputs, brings_time, strict=True) if not has_time
+    ]
+    if any(brings_time) and without_times:
         mistakes.tell(
-            f"bolt {name!r} reads streams with event times, and {', '.join(without)} without",
+            f"bolt {name!r} reads streams with event times, and {', '.join(without_times)} without",
             "a window has one kind of time",
             "call with_timestamp_field, with_timestamp_extractor or with_time(processing=True)",
         )
     return EventTimes(any(brings_time), tuple(brings_time))
 
 
-def _without_field(
+def _inputs_with_carried_times(
     name: str, field: str, inputs: Sequence[tuple[Input, pa.Schema]], brings_time: Sequence[bool], mistakes: Mistakes
 ) -> tuple[bool, ...]:
-    """Returns, for each input, True if its events have times from a bolt before; for inputs that lack the time
-    field."""
-    for (each, schema), has in zip(inputs, brings_time, strict=True):
+    """Returns, for each input, True if it lacks the time field, and its events have times from a bolt before. Adds to
+    ``mistakes`` inputs that have neither, and time fields of a wrong type."""
+    for (each, schema), has_time in zip(inputs, brings_time, strict=True):
         label = stream_label(each.stream)
         if field in schema.names:
             kind = schema.field(field).type
@@ -92,13 +96,15 @@ def _without_field(
                     "event times are timestamps, dates, or whole numbers of milliseconds",
                     "name another field, or use with_timestamp_extractor",
                 )
-        elif not has:
+        elif not has_time:
             mistakes.tell(
                 f"bolt {name!r}: {label!r} has no timestamp field {field!r}",
                 f"it has {', '.join(schema.names)}",
                 how_to_have(field, "name another field, or use with_timestamp_extractor"),
             )
-    return tuple(has and field not in schema.names for (_, schema), has in zip(inputs, brings_time, strict=True))
+    return tuple(
+        has_time and field not in schema.names for (_, schema), has_time in zip(inputs, brings_time, strict=True)
+    )
 
 
 # Time rules of a spout: defaults for every bolt that reads the spout (SI-17, SI-18).
@@ -140,23 +146,25 @@ def with_source_time(
     """
     if set(RULES) <= settings.given:
         return settings
-    read = [(each, schema) for (each, schema), inherits in zip(inputs, brings_time, strict=True) if not inherits]
-    found = {stream_label(each.stream): times.get(each.stream[0], (None,)) for each, _ in read}
-    declared = distinct([preset for presets in found.values() for preset in presets])
-    if declared in ((), (None,)):
+    outside_inputs = [
+        (each, schema) for (each, schema), has_time in zip(inputs, brings_time, strict=True) if not has_time
+    ]
+    presets_by_input = {stream_label(each.stream): times.get(each.stream[0], (None,)) for each, _ in outside_inputs}
+    all_presets = distinct_presets([preset for presets in presets_by_input.values() for preset in presets])
+    if all_presets in ((), (None,)):
         return settings
-    if None in declared:
-        without = ", ".join(repr(label) for label, presets in found.items() if None in presets)
+    if None in all_presets:
+        undeclared = ", ".join(repr(label) for label, presets in presets_by_input.items() if None in presets)
         raise ConfigError(
-            f"bolt {name!r} reads sources that declare time rules, and {without}, which declares none",
+            f"bolt {name!r} reads sources that declare time rules, and {undeclared}, which declares none",
             why="its inputs share one watermark",
             do="declare them there too: set_spout(..., time=...); or for the bolt: with_time(...)",
         )
-    rules = [preset for preset in declared if preset is not None]
-    if len(rules) == 1:
-        return _with_preset(settings, rules[0])
-    columns = {stream_label(each.stream): schema for each, schema in read}
-    return _joined(name, settings, columns, found, rules)
+    presets_found = [preset for preset in all_presets if preset is not None]
+    if len(presets_found) == 1:
+        return _with_preset(settings, presets_found[0])
+    schema_by_input = {stream_label(each.stream): schema for each, schema in outside_inputs}
+    return _with_rules_by_input(name, settings, schema_by_input, presets_by_input, presets_found)
 
 
 class SourceRules:
@@ -184,7 +192,7 @@ class SourceRules:
         for rule, call in _asked_at_sources(settings, inputs, brings_time, times):
             self._ineffective.setdefault((rule, call), []).append(ineffective_setting(bolt, situation, rule, call))
 
-    def without_use(self) -> Iterator[ConfigError]:
+    def ineffective_errors(self) -> Iterator[ConfigError]:
         """Yields errors for rules that have no effect on any bolt."""
         for reasons in self._ineffective.values():
             if reasons[0] is not None and None not in reasons:
@@ -199,48 +207,63 @@ def _asked_at_sources(
 ) -> tuple[tuple[str, str], ...]:
     """Returns the rules that the sources of a bolt set by name, as pairs of setting and argument
     (``WindowSettings``)."""
-    read = [each.stream[0] for each, inherits in zip(inputs, brings_time, strict=True) if not inherits]
-    presets = [preset for component in read for preset in times.get(component, ()) if preset is not None]
+    components = [each.stream[0] for each, has_time in zip(inputs, brings_time, strict=True) if not has_time]
+    presets = [preset for component in components for preset in times.get(component, ()) if preset is not None]
     asked = [each for preset in presets for each in preset.asked if each[0] not in settings.given]
     return tuple(dict.fromkeys(asked))
 
 
-def _joined(
+def _with_rules_by_input(
     name: str,
     settings: WindowSettings,
-    columns: Mapping[str, pa.Schema],
-    found: Mapping[str, tuple[Preset | None, ...]],
-    rules: Sequence[Preset],
+    schema_by_input: Mapping[str, pa.Schema],
+    presets_by_input: Mapping[str, tuple[Preset | None, ...]],
+    presets_found: Sequence[Preset],
 ) -> WindowSettings:
     """Returns settings in which each input has the rules of its source, if the rules differ only where inputs may
     differ."""
-    shared = [{rule: value for rule, value in each.changes().items() if rule not in _PER_INPUT} for each in rules]
-    fields = sorted({each.rules["watermark_field"] for each in rules if each.rules.get("watermark_field")})
-    mixed = [label for label, presets in found.items() if len(presets) > 1]
-    unfit = [
-        label
-        for label, presets in found.items()
-        for preset in presets
-        if preset is not None and not preset.rules.get("watermark_field") and set(fields) & set(columns[label].names)
+    shared_rules = [
+        {rule: value for rule, value in each.changes().items() if rule not in _PER_INPUT} for each in presets_found
     ]
-    alike = all(each.name == "streaminsight" for each in rules) and all(each == shared[0] for each in shared)
-    if not alike or mixed or unfit or len(fields) > 1:
-        names = {label: [each.name for each in presets if each is not None] for label, presets in found.items()}
-        by_source = "; ".join(f"{label!r} has those of {' and '.join(given)}" for label, given in names.items())
+    fields = sorted({each.rules["watermark_field"] for each in presets_found if each.rules.get("watermark_field")})
+    labels_of_several = [label for label, presets in presets_by_input.items() if len(presets) > 1]
+    labels_with_other_field = [
+        label
+        for label, presets in presets_by_input.items()
+        for preset in presets
+        if preset is not None
+        and not preset.rules.get("watermark_field")
+        and set(fields) & set(schema_by_input[label].names)
+    ]
+    differ_only_per_input = all(each.name == "streaminsight" for each in presets_found) and all(
+        each == shared_rules[0] for each in shared_rules
+    )
+    if not differ_only_per_input or labels_of_several or labels_with_other_field or len(fields) > 1:
+        names = {
+            label: [each.name for each in presets if each is not None] for label, presets in presets_by_input.items()
+        }
+        by_source = "; ".join(
+            f"{label!r} has those of {' and '.join(preset_names)}" for label, preset_names in names.items()
+        )
         raise ConfigError(
             f"the sources of bolt {name!r} declare different time rules: {by_source}",
             why="between inputs only StreamInsight's generation, delay and policy may differ",
             do="call with_time(...) on the bolt, or declare the same at its sources",
         )
-    settings = _with_preset(settings, rules[0])
-    of = {label: _with_preset(settings, presets[0]) for label, presets in found.items() if presets[0] is not None}
+    settings = _with_preset(settings, presets_found[0])
+    settings_by_input = {
+        label: _with_preset(settings, presets[0])
+        for label, presets in presets_by_input.items()
+        if presets[0] is not None
+    }
     return replace(
         settings,
         watermark_field=settings.watermark_field if "watermark_field" in settings.given else next(iter(fields), None),
         # The end of the streams releases events up to the least time of all inputs.
-        close_fires=all(each.close_fires for each in of.values()),
+        close_fires=all(each.close_fires for each in settings_by_input.values()),
         input_rules={
-            label: InputRules(each.watermark_every, each.delay, each.late_action) for label, each in of.items()
+            label: InputRules(each.watermark_every, each.delay, each.late_action)
+            for label, each in settings_by_input.items()
         },
     )
 
@@ -270,19 +293,20 @@ def names_no_time(settings: WindowSettings) -> bool:
 
 
 def with_record_time(spout: object, declared: Preset | None, readers: Sequence[object]) -> object:
-    """Returns a spout as its readers need it: JSON objects of a topic get the time of their records, if a bolt uses
-    that time.
+    """Returns a spout that adds the time of records to JSON objects of a topic, if one of its readers uses that time;
+    else the spout itself.
 
     Like ``_ts`` of Atlas, this time is a column of the stream (AT-10). ``declared``: the time settings of the spout.
     """
-    usual = None if declared is None else declared.rules.get("default_time")
-    wanted = any(
+    default_of_spout = None if declared is None else declared.rules.get("default_time")
+    is_used = any(
         isinstance(bolt, TaskBolt)
         and names_no_time(bolt.settings)
-        and (bolt.settings.default_time if "default_time" in bolt.settings.given else usual) is DefaultTime.RECORD
+        and (bolt.settings.default_time if "default_time" in bolt.settings.given else default_of_spout)
+        is DefaultTime.RECORD
         for bolt in readers
     )
-    if wanted and isinstance(spout, KafkaSpout) and spout.declared is not None and RECORD_TIME not in spout.metadata:
+    if is_used and isinstance(spout, KafkaSpout) and spout.declared is not None and RECORD_TIME not in spout.metadata:
         return replace(spout, metadata=(*spout.metadata, RECORD_TIME))
     return spout
 
@@ -297,7 +321,7 @@ def without_arrival(settings: WindowSettings) -> WindowSettings:
     return replace(settings, **{rule: value for rule, value in rules.items() if rule not in asked})
 
 
-def settled_time(
+def with_default_time(
     name: str,
     settings: WindowSettings,
     inputs: Sequence[tuple[Input, pa.Schema]],
@@ -315,7 +339,7 @@ def settled_time(
         case DefaultTime.RECORD:
             return replace(settings, timestamp_field=_record_time(name, inputs, brings_time, spouts))
         case DefaultTime.ARRIVAL if settings.arrival_is_time:
-            return _by_arrival(name, settings)
+            return _with_arrival_as_time(name, settings)
         case DefaultTime.NONE:
             raise ConfigError(
                 f"bolt {name!r} has a preset that needs event times, and names none",
@@ -331,20 +355,21 @@ def _record_time(
     brings_time: Sequence[bool],
     spouts: Mapping[str, object],
 ) -> str:
-    """Returns the column with the time at which the broker took a record (AT-10)."""
-    found: dict[str, str | None] = {}
-    for (each, schema), inherits in zip(inputs, brings_time, strict=True):
-        if not inherits:
-            found[stream_label(each.stream)] = _column_of(spouts.get(each.stream[0]), schema)
-    without = [label for label, column in found.items() if column is None]
-    if without:
+    """Returns the column with the time at which Kafka's broker received a record (AT-10). Raises ConfigError if an
+    input has no such column, or the inputs have different ones."""
+    column_by_input: dict[str, str | None] = {}
+    for (each, schema), has_time in zip(inputs, brings_time, strict=True):
+        if not has_time:
+            column_by_input[stream_label(each.stream)] = _record_time_column(spouts.get(each.stream[0]), schema)
+    without_record_time = [label for label, column in column_by_input.items() if column is None]
+    if without_record_time:
         raise ConfigError(
-            f"bolt {name!r} names no time, and {', '.join(map(repr, without))} has no record time",
+            f"bolt {name!r} names no time, and {', '.join(map(repr, without_record_time))} has no record time",
             why="this preset goes by event time; without a timestamp it takes the time at which the broker took a "
             f"record, on topics of Kafka, or in a column {RECORD_TIME!r} that a bolt behind them passes on",
             do="call with_timestamp_field; or with_time(processing=True) for processing time",
         )
-    columns = sorted({column for column in found.values() if column is not None})
+    columns = sorted({column for column in column_by_input.values() if column is not None})
     if len(columns) > 1:
         raise ConfigError(
             f"bolt {name!r} names no time, and its inputs have the record time in {' and '.join(map(repr, columns))}",
@@ -354,18 +379,18 @@ def _record_time(
     return columns[0]
 
 
-def _column_of(source: object, schema: pa.Schema) -> str | None:
+def _record_time_column(source: object, schema: pa.Schema) -> str | None:
     if isinstance(source, KafkaSpout) and source.declared is None:
         return "timestamp"
-    there = RECORD_TIME in schema.names and is_time(schema.field(RECORD_TIME).type)
-    return RECORD_TIME if there else None
+    is_there = RECORD_TIME in schema.names and is_time(schema.field(RECORD_TIME).type)
+    return RECORD_TIME if is_there else None
 
 
-def _by_arrival(name: str, settings: WindowSettings) -> WindowSettings:
+def _with_arrival_as_time(name: str, settings: WindowSettings) -> WindowSettings:
     """Returns settings with arrival as the time of events, so that nothing is early, late or adjusted (AZ-1, AZ-7).
 
-    Arrivals that go back, as with several partitions, keep their time. Such an event is in those of its windows that
-    are still open, and late if all have closed.
+    An event that arrived before an earlier one, as events of several partitions may, keeps its time: it is in those of
+    its windows that are still open, and late if all have closed.
     """
     assert settings.arrival is not None
     if settings.allowed_lateness.micros:
@@ -394,7 +419,7 @@ MAX_INPUTS = 127
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _CompiledInputs:
     """Inputs of a windowed bolt, with their columns and origins."""
 
     bolt: str
@@ -433,37 +458,47 @@ def windowed_node(
     Changes three arguments: adds the bolt's streams to ``known``, its use of source rules to ``source_rules``, and its
     mistakes to ``mistakes``.
     """
-    before, name, written, reading = len(mistakes), declarer.name, declarer.bolt, _Reading.of(declarer, known)
-    assert isinstance(written, TaskBolt)
+    mistakes_before, name, declared_bolt, compiled_inputs = (
+        len(mistakes),
+        declarer.name,
+        declarer.bolt,
+        _CompiledInputs.of(declarer, known),
+    )
+    assert isinstance(declared_bolt, TaskBolt)
     try:
-        bolt = _with_its_time(written, reading, known)
+        bolt = _with_its_time(declared_bolt, compiled_inputs, known)
     except ConfigError as error:
         mistakes.append(error)
         return None
     settings = bolt.settings
-    schema = _schema(bolt, reading, mistakes)
-    times = event_times(name, settings, reading.streams, reading.brings_time, mistakes)
+    schema = _schema(bolt, compiled_inputs, mistakes)
+    times = event_times(name, settings, compiled_inputs.streams, compiled_inputs.brings_time, mistakes)
     if not isinstance(bolt, StatefulBolt):  # a stateful bolt holds no events
-        mistakes.extend(limits(name, settings, declared.message_timeout, declared.max_spout_pending))
-    if len(reading.inputs) > MAX_INPUTS:
+        mistakes.extend(limit_errors(name, settings, declared.message_timeout, declared.max_spout_pending))
+    if len(compiled_inputs.inputs) > MAX_INPUTS:
         mistakes.tell(
-            f"bolt {name!r} reads {len(reading.inputs)} streams",
+            f"bolt {name!r} reads {len(compiled_inputs.inputs)} streams",
             f"a bolt can read at most {MAX_INPUTS}",
             "merge some in a plain bolt before it",
         )
-    checked = _checked(bolt, declarer.parallelism, reading, times, outputs, known)
+    checked = _checked_bolt(bolt, declarer.parallelism, compiled_inputs, times, outputs, known)
     if isinstance(bolt, StatefulBolt):
-        mistakes.extend(without_windows(name, bolt, times_pass=all(reading.brings_time)))
+        mistakes.extend(stateful_bolt_errors(name, bolt, times_pass=all(compiled_inputs.brings_time)))
     else:
         source_rules.note(
-            name, checked.situation, written.settings, reading.inputs, reading.brings_time, known.source_times
+            name,
+            checked.situation,
+            declared_bolt.settings,
+            compiled_inputs.inputs,
+            compiled_inputs.brings_time,
+            known.source_times,
         )
     mistakes.extend(mistakes_of(checked))
-    if schema is None or len(mistakes) > before:
+    if schema is None or len(mistakes) > mistakes_before:
         return None
-    outputs = _all_outputs(name, settings, outputs, schema, mistakes)
+    outputs = _with_added_outputs(name, settings, outputs, schema, mistakes)
     try:
-        node = _node(bolt, schema, times, outputs, checked, reading, known)
+        node = _node(bolt, schema, times, outputs, checked, compiled_inputs, known)
     except ConfigError as error:
         mistakes.tell_of(f"bolt {name!r}", error)
         return None
@@ -473,28 +508,28 @@ def windowed_node(
             "it holds no events, and no code of yours is called with its windows",
             "leave with_limits out",
         )
-    if len(mistakes) > before:
+    if len(mistakes) > mistakes_before:
         return None
-    _make_known(node, reading, known)
+    _add_to_known(node, compiled_inputs, known)
     return node
 
 
-def _with_its_time(bolt: TaskBolt, reading: _Reading, known: KnownStreams) -> TaskBolt:
+def _with_its_time(bolt: TaskBolt, compiled_inputs: _CompiledInputs, known: KnownStreams) -> TaskBolt:
     """Returns the bolt with the rules of its sources, and with the default time of its system if it sets no time."""
     if isinstance(bolt, StatefulBolt):
         return bolt  # event times pass through unchanged
-    name, streams, brings_time = reading.bolt, reading.streams, reading.brings_time
+    name, streams, brings_time = compiled_inputs.bolt, compiled_inputs.streams, compiled_inputs.brings_time
     settings = with_source_time(name, bolt.settings, streams, brings_time, known.source_times)
     if all(brings_time):
         settings = without_arrival(settings)
-    return bolt.configured(settled_time(name, settings, streams, brings_time, known.spouts))
+    return bolt.configured(with_default_time(name, settings, streams, brings_time, known.spouts))
 
 
-def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema | None:
+def _schema(bolt: TaskBolt, compiled_inputs: _CompiledInputs, mistakes: Mistakes) -> pa.Schema | None:
     """Returns the columns of the bolt's windows; None after a mistake, which is reported here."""
-    name = reading.bolt
+    name = compiled_inputs.bolt
     try:
-        schema = pa.unify_schemas(reading.schemas)
+        schema = pa.unify_schemas(compiled_inputs.schemas)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         mistakes.tell(
             f"bolt {name!r} reads streams whose columns of one name differ in type",
@@ -502,7 +537,7 @@ def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema 
             "rename or cast one of them in a bolt before it",
         )
         return None
-    reserved = reserved_of_inputs(schema.names)
+    reserved = reserved_columns(schema.names)
     if reserved:
         mistakes.tell(
             f"bolt {name!r} reads columns {reserved}",
@@ -510,26 +545,26 @@ def _schema(bolt: TaskBolt, reading: _Reading, mistakes: Mistakes) -> pa.Schema 
             "rename them in a bolt before it",
         )
     try:
-        return declared_columns(name, bolt, schema, reading.inputs)
+        return declared_columns(name, bolt, schema, compiled_inputs.inputs)
     except ConfigError as error:
         mistakes.append(error)
         return None
 
 
-def _checked(
+def _checked_bolt(
     bolt: TaskBolt,
     parallelism: int,
-    reading: _Reading,
+    compiled_inputs: _CompiledInputs,
     times: EventTimes,
     outputs: Mapping[str, pa.Schema],
     known: KnownStreams,
 ) -> CheckedBolt:
     settings = bolt.settings
     return CheckedBolt(
-        name=reading.bolt,
+        name=compiled_inputs.bolt,
         settings=settings,
-        inputs=reading.streams,
-        brings_time=reading.brings_time,
+        inputs=compiled_inputs.streams,
+        brings_time=compiled_inputs.brings_time,
         outputs=[schema for stream, schema in outputs.items() if stream != ERRORS],
         parallelism=parallelism,
         event_time=times.event_time,
@@ -537,40 +572,42 @@ def _checked(
         rows_are_of_events=bolt.rows_are_of_events,
         takes_retractions=bolt.takes_retractions,
         asks_for_expired=asks_for_expired(bolt) if settings.expired is None else settings.expired,
-        partitioned=any(each.stream[0] in known.partitioned for each in reading.inputs),
+        source_has_partitions=any(each.stream[0] in known.partitioned for each in compiled_inputs.inputs),
         parallel_windows=bolt.parallel_windows,
         stateful=isinstance(bolt, StatefulTaskBolt),
-        joined=bolt.keys_by_stream if isinstance(bolt, Join) else None,
+        join_keys=bolt.keys_by_stream if isinstance(bolt, Join) else None,
     )
 
 
-def _all_outputs(
+def _with_added_outputs(
     name: str, settings: WindowSettings, outputs: Mapping[str, pa.Schema], schema: pa.Schema, mistakes: Mistakes
 ) -> dict[str, pa.Schema]:
     """Returns the output streams of the bolt, including those that its settings add. Adds conflicts to ``mistakes``."""
-    found = dict(outputs)
+    all_outputs = dict(outputs)
     if settings.panes is not None and settings.panes.mode is PaneMode.RETRACTING:
         retract = pa.field(RETRACT, pa.bool_())
-        found = {stream: each if stream == ERRORS else each.append(retract) for stream, each in found.items()}
-    for stream, columns, which in (
+        all_outputs = {
+            stream: each if stream == ERRORS else each.append(retract) for stream, each in all_outputs.items()
+        }
+    for stream, columns, stream_in_words in (
         (settings.late_stream, LATE_COLUMNS, "late stream"),
         (settings.refused_stream, [pa.field(REASON, pa.string())], "refused stream"),
     ):
         if stream is None:
             continue
-        if stream in found:
-            mistakes.tell(f"bolt {name!r} has two streams {stream!r}", do=f"rename the {which}")
-        added = [field.name for field in columns]
-        doubled = [column for column in schema.names if column in added]
-        if doubled:
+        if stream in all_outputs:
+            mistakes.tell(f"bolt {name!r} has two streams {stream!r}", do=f"rename the {stream_in_words}")
+        added_names = [field.name for field in columns]
+        conflicting = [column for column in schema.names if column in added_names]
+        if conflicting:
             mistakes.tell(
-                f"bolt {name!r} reads columns {doubled}, and has a stream {stream!r}",
-                f"the {which} has the event's columns and adds columns of these names",
+                f"bolt {name!r} reads columns {conflicting}, and has a stream {stream!r}",
+                f"the {stream_in_words} has the event's columns and adds columns of these names",
                 "rename them in a bolt before it, or leave them out of those that the bolt declares (reads)",
             )
             continue
-        found[stream] = pa.schema([*schema, *columns])
-    return found
+        all_outputs[stream] = pa.schema([*schema, *columns])
+    return all_outputs
 
 
 def _node(
@@ -579,7 +616,7 @@ def _node(
     times: EventTimes,
     outputs: Mapping[str, pa.Schema],
     checked: CheckedBolt,
-    reading: _Reading,
+    compiled_inputs: _CompiledInputs,
     known: KnownStreams,
 ) -> WindowedNode:
     """Returns the node; raises ConfigError if there are no policies for its settings."""
@@ -587,37 +624,37 @@ def _node(
     by_event = isinstance(bolt, StatefulBolt)
     assigners = () if by_event else choose_assigners(settings, event_time=event_time)
     by_trigger = settings.key_trigger is not None
-    queue_settings = placeholder_lengths(settings) if assigners or by_trigger else settings
+    queue_settings = with_placeholder_lengths(settings) if assigners or by_trigger else settings
     eviction, trigger = choose_policies(queue_settings, event_time=event_time)
-    decided = not assigners and not by_trigger and decided_by_policies(settings, eviction, trigger)
+    is_decided_by_policies = not assigners and not by_trigger and uses_policy_windows(settings, eviction, trigger)
     return WindowedNode(
-        name=reading.bolt,
+        name=compiled_inputs.bolt,
         bolt=bolt,
         parallelism=checked.parallelism,
-        inputs=reading.inputs,
+        inputs=compiled_inputs.inputs,
         outputs=outputs,
         schema=schema,
         event_time=event_time,
         brings_time=times.brings_time,
-        origins=reading.origins if event_time else ((),) * len(reading.inputs),
+        origins=compiled_inputs.origins if event_time else ((),) * len(compiled_inputs.inputs),
         eviction=eviction,
         trigger=trigger,
-        level=known.level_of(reading.inputs) + 1,
+        level=known.level_of(compiled_inputs.inputs) + 1,
         assigners=assigners,
         brings_clock=tuple(
-            ((by_trigger or by_event) and each.stream[0] in known.clocked_components) or (by_event and inherits)
-            for each, inherits in zip(reading.inputs, reading.brings_time, strict=True)
+            ((by_trigger or by_event) and each.stream[0] in known.clocked_components) or (by_event and has_time)
+            for each, has_time in zip(compiled_inputs.inputs, compiled_inputs.brings_time, strict=True)
         ),
-        keeps_last_window=decided or (bool(assigners) and checked.asks_for_expired),
+        keeps_last_window=is_decided_by_policies or (bool(assigners) and checked.asks_for_expired),
         ineffective=all_ineffective(checked.situation),
-        passes_time=by_event and (all(reading.brings_time) or known.are_clocked(reading.inputs)),
+        passes_time=by_event and (all(compiled_inputs.brings_time) or known.are_clocked(compiled_inputs.inputs)),
     )
 
 
-def _make_known(node: WindowedNode, reading: _Reading, known: KnownStreams) -> None:
+def _add_to_known(node: WindowedNode, compiled_inputs: _CompiledInputs, known: KnownStreams) -> None:
     settings = node.bolt.settings
     if node.without_windows:
-        known.pass_on(node.name, node.outputs, reading.inputs)
+        known.pass_on(node.name, node.outputs, compiled_inputs.inputs)
     elif node.event_time:
         known.add_origins(node.name, set(node.outputs) - {settings.late_stream}, [Origin(node.name)])
     if settings.key_trigger is not None:

@@ -55,14 +55,19 @@ class Mistakes(list[ConfigError]):
 # Advice for a setting that names a missing column.
 
 
-_SPOUTS = {**dict.fromkeys([*METADATA, *CHANGES.names], "kafka"), **dict.fromkeys(FILE_METADATA.names, "files")}
+_SPOUT_OF_COLUMN = {
+    **dict.fromkeys([*METADATA, *CHANGES.names], "kafka"),
+    **dict.fromkeys(FILE_METADATA.names, "files"),
+}
 
 
 def how_to_have(field: str, otherwise: str) -> str:
     """Returns advice how to get a column that spouts add with ``metadata=``; ``otherwise`` for other columns."""
-    if field not in _SPOUTS:
+    if field not in _SPOUT_OF_COLUMN:
         return otherwise
-    return f"let the spout add it, spouts.{_SPOUTS[field]}(..., metadata=True), and bolts in between pass it on"
+    return (
+        f"let the spout add it, spouts.{_SPOUT_OF_COLUMN[field]}(..., metadata=True), and bolts in between pass it on"
+    )
 
 
 # The parts of a topology before the checks, and the streams that each part reads.
@@ -143,9 +148,9 @@ class DeclaredTopology:
     sinks: list[SinkDeclarer] = field(default_factory=list)
 
 
-def distinct(times: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
+def distinct_presets(presets: Sequence[Preset | None]) -> tuple[Preset | None, ...]:
     """Returns each preset once, in their order; presets hold mappings, so they cannot be in a set."""
-    return tuple(time for at, time in enumerate(times) if time not in times[:at])
+    return tuple(preset for at, preset in enumerate(presets) if preset not in presets[:at])
 
 
 # Facts about the streams of a topology, gathered while it is compiled, from the spouts on.
@@ -176,8 +181,8 @@ class KnownStreams:
 
     def add_origins(self, component: str, streams: Iterable[str], origins: Iterable[Origin]) -> None:
         """Records the windowed bolts whose watermark the output streams of a component carry."""
-        carried = tuple(sorted(set(origins)))
-        self._origins.update({(component, stream): carried for stream in streams if stream != ERRORS})
+        distinct_origins = tuple(sorted(set(origins)))
+        self._origins.update({(component, stream): distinct_origins for stream in streams if stream != ERRORS})
 
     def origins(self, stream: Stream) -> tuple[Origin, ...]:
         """Returns the windowed bolts whose watermark and event times a stream carries; none for late and error
@@ -187,27 +192,33 @@ class KnownStreams:
     def pass_on(self, component: str, outputs: Iterable[str], inputs: Sequence[Input], shift: int = 0) -> None:
         """Records a component without windows: its output carries the watermarks and times of its inputs, moved by
         ``shift`` microseconds."""
-        origins = [self.origins(each.stream) for each in inputs]
-        if all(origins):
+        origins_by_input = [self.origins(each.stream) for each in inputs]
+        if all(origins_by_input):
             self.add_origins(
-                component, outputs, [Origin(each.bolt, each.shift + shift) for of in origins for each in of]
+                component,
+                outputs,
+                [
+                    Origin(each.bolt, each.shift + shift)
+                    for origins_of_input in origins_by_input
+                    for each in origins_of_input
+                ],
             )
         if self.are_clocked(inputs):
             self.clocked_components.add(component)
-        self.source_times[component] = distinct(self.source_times_of(inputs))
+        self.source_times[component] = distinct_presets(self.source_times_of(inputs))
 
     def are_clocked(self, inputs: Sequence[Input]) -> bool:
         """True if some of these inputs have clock times, and none has event times."""
-        there = any(each.stream[0] in self.clocked_components for each in inputs)
-        return there and not any(self.origins(each.stream) for each in inputs)
+        has_clock = any(each.stream[0] in self.clocked_components for each in inputs)
+        return has_clock and not any(self.origins(each.stream) for each in inputs)
 
     def source_times_of(self, inputs: Iterable[Input]) -> list[Preset | None]:
         """Returns the time rules of the spouts before these inputs, with no window between."""
         return [time for each in inputs for time in self.source_times.get(each.stream[0], (None,))]
 
     def set_level(self, component: str, level: int) -> None:
-        """Records the level of a component: the number of windowed bolts on the longest path to the bolt, including
-        itself, minus one."""
+        """Records the level of a component: the number of windowed bolts on the longest path that ends with it, minus
+        one."""
         self._levels[component] = level
 
     def level_of(self, inputs: Iterable[Input]) -> int:
@@ -221,7 +232,7 @@ class KnownStreams:
     def unknown(self, who: str, stream: Stream) -> ConfigError:
         """Returns an error for a reader of a stream that does not exist; ``who``: ``bolt 'total' reads``."""
         component, name = stream
-        streams = sorted(label for (owner, label) in self.schemas if owner == component)
+        streams = sorted(name_of_stream for (owner, name_of_stream) in self.schemas if owner == component)
         components = sorted({owner for owner, _ in self.schemas})
         if streams == [ERRORS] and name == DEFAULT_STREAM:
             return ConfigError(
@@ -238,11 +249,11 @@ class KnownStreams:
         return ConfigError(
             f"{who} {component!r}",
             why=f"there is no such spout or bolt; there are {', '.join(components) or 'none'}",
-            do=_of_dotted(component, components),
+            do=_advice_for_component(component, components),
         )
 
 
-def _of_dotted(name: str, components: list[str]) -> str:
+def _advice_for_component(name: str, components: list[str]) -> str:
     """Returns advice for an unknown component: ``rev.late`` may mean stream ``late`` of component ``rev``."""
     component, _, stream = name.partition(".")
     if stream and component in components:
@@ -250,7 +261,7 @@ def _of_dotted(name: str, components: list[str]) -> str:
     return "set it, or correct the name"
 
 
-def read_twice(who: str, streams: Sequence[Stream]) -> Iterator[ConfigError]:
+def repeated_stream_errors(who: str, streams: Sequence[Stream]) -> Iterator[ConfigError]:
     """Yields errors for streams that one bolt or sink reads more than once; ``who``: ``bolt 'total' reads``."""
     for stream in sorted({stream for stream in streams if streams.count(stream) > 1}):
         yield ConfigError(
@@ -267,15 +278,16 @@ ColumnNames = frozenset[str] | None
 
 
 def with_needed_columns(topology: Graph) -> Graph:
-    """Returns the graph for a run, without columns that nothing needs. Also takes a ``Topology``, so that workers need
-    not import that class.
+    """Returns the graph for a run, without the columns that no reader needs.
 
-    The columns of stored events stay the same; only bolts that fold events as they come get fewer columns.
+    A bolt whose windows hold events keeps all its columns, because events are stored with them; only bolts that keep
+    sums in place of events get fewer. ``topology`` may be a ``Topology``; the result is a ``Graph``, so that workers
+    need not import that class.
     """
-    windowed = {name: _windowed(topology, node) for name, node in topology.windowed.items()}
-    given = {each.name: getattr(topology, each.name) for each in fields(Graph)}
-    narrowed = Graph(**{**given, "windowed": windowed})
-    return replace(narrowed, spouts={name: _spout(narrowed, node) for name, node in topology.spouts.items()})
+    windowed = {name: _narrow_windowed(topology, node) for name, node in topology.windowed.items()}
+    graph_fields = {each.name: getattr(topology, each.name) for each in fields(Graph)}
+    narrowed = Graph(**{**graph_fields, "windowed": windowed})
+    return replace(narrowed, spouts={name: _narrow_spout(narrowed, node) for name, node in topology.spouts.items()})
 
 
 def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Iterable[Input]) -> pa.Schema:
@@ -301,33 +313,35 @@ def declared_columns(name: str, bolt: TaskBolt, schema: pa.Schema, inputs: Itera
             why=f"its input has {', '.join(schema.names)}",
             do="correct its attribute reads",
         )
-    needed = _union([declared, columns_named(bolt.settings), _grouped(inputs)])
-    return schema if needed is None else _narrowed(schema, needed)
+    needed = _union_of_names([declared, columns_named(bolt.settings), _grouping_columns(inputs)])
+    return schema if needed is None else _narrow(schema, needed)
 
 
-def enough_columns(topology: Graph, node: WindowedNode, asked: Iterable[str]) -> tuple[str, ...] | None:
-    """Returns the columns that the windows of a bolt would have if it declared the columns ``asked``.
+def enough_columns(topology: Graph, node: WindowedNode, asked_columns: Iterable[str]) -> tuple[str, ...] | None:
+    """Returns the columns that the windows of a bolt would have if it declared the columns ``asked_columns``.
 
-    None if the bolt cannot declare any, if no column would be left out, or if more than its windows would change: late
-    and refused events have these columns too, and the bytes of all columns may fill a window."""
+    None if the bolt cannot declare columns, if all columns would stay, or if more than its windows would change: late
+    and refused events would lose the columns too, and windows that are full by the bytes of all columns would hold more
+    events.
+    """
     settings = node.bolt.settings
-    whole_rows = any(
+    whole_rows_are_read = any(
         _is_read(topology, (node.name, stream))
         for stream in (settings.late_stream, settings.refused_stream, ERRORS)
         if stream is not None
     )
     full_by_bytes = settings.capacity is not None and settings.capacity.needs_all_columns
-    if whole_rows or full_by_bytes or type(node.bolt).for_inputs is not Component.for_inputs:
+    if whole_rows_are_read or full_by_bytes or type(node.bolt).for_inputs is not Component.for_inputs:
         return None
-    needed = _union([frozenset(asked), columns_named(settings), _grouped(node.inputs)])
+    needed = _union_of_names([frozenset(asked_columns), columns_named(settings), _grouping_columns(node.inputs)])
     if needed is None:
         return None
-    kept = tuple(_narrowed(node.schema, needed).names)
-    return kept if len(kept) < len(node.schema) else None
+    needed_names = tuple(_narrow(node.schema, needed).names)
+    return needed_names if len(needed_names) < len(node.schema) else None
 
 
 def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each kind
-    """Returns all texts in a value, among them all names of columns.
+    """Returns all texts in a value, such as settings; all names of columns that it contains are among them.
 
     None if the value contains a function or an object of the user, which may name further columns.
     """
@@ -341,60 +355,60 @@ def columns_named(value: Any) -> ColumnNames:  # noqa: PLR0911 - one for each ki
                 return value.columns_read
             return None
         case Mapping():
-            return _union(map(columns_named, [*value.keys(), *value.values()]))
+            return _union_of_names(map(columns_named, [*value.keys(), *value.values()]))
         case tuple() | list() | set() | frozenset():
-            return _union(map(columns_named, value))
+            return _union_of_names(map(columns_named, value))
     module = str(type(value).__module__).partition(".")[0]
     if is_dataclass(value) and not isinstance(value, type) and module == "windowing":
-        return _union(columns_named(getattr(value, each.name)) for each in fields(value))
+        return _union_of_names(columns_named(getattr(value, each.name)) for each in fields(value))
     return None
 
 
-def _union(found: Iterable[ColumnNames]) -> ColumnNames:
-    known: set[str] = set()
-    for names in found:
+def _union_of_names(name_sets: Iterable[ColumnNames]) -> ColumnNames:
+    union: set[str] = set()
+    for names in name_sets:
         if names is None:
             return None
-        known |= names
-    return frozenset(known)
+        union |= names
+    return frozenset(union)
 
 
-def _windowed(topology: Graph, node: WindowedNode) -> WindowedNode:
+def _narrow_windowed(topology: Graph, node: WindowedNode) -> WindowedNode:
     settings, bolt = node.bolt.settings, node.bolt
     if node.partial_sums is None or not isinstance(bolt, AggregateBolt):
         return node
-    whole = (settings.late_stream, settings.refused_stream, ERRORS)
-    if any(stream is not None and _is_read(topology, (node.name, stream)) for stream in whole):
+    streams_of_whole_rows = (settings.late_stream, settings.refused_stream, ERRORS)
+    if any(stream is not None and _is_read(topology, (node.name, stream)) for stream in streams_of_whole_rows):
         return node
-    needed = _union([bolt.columns_read, columns_named(settings), _grouped(node.inputs)])
-    return node if needed is None else replace(node, schema=_narrowed(node.schema, needed))
+    needed = _union_of_names([bolt.columns_read, columns_named(settings), _grouping_columns(node.inputs)])
+    return node if needed is None else replace(node, schema=_narrow(node.schema, needed))
 
 
-def _spout(topology: Graph, node: SpoutNode) -> SpoutNode:
+def _narrow_spout(topology: Graph, node: SpoutNode) -> SpoutNode:
     if isinstance(node.spout, KafkaSpout):
         return node  # its messages are parsed as a whole
-    needed = _of_stream(topology, (node.name, DEFAULT_STREAM))
+    needed = _columns_of_readers(topology, (node.name, DEFAULT_STREAM))
     if needed is None or _is_read(topology, (node.name, ERRORS)):
         return node
     if isinstance(node.spout, FileSpout | RangedSpout) and node.spout.merge_by is not None:
         needed |= {node.spout.merge_by}
-    return replace(node, needed=frozenset(_narrowed(node.outputs[DEFAULT_STREAM], needed).names))
+    return replace(node, needed=frozenset(_narrow(node.outputs[DEFAULT_STREAM], needed).names))
 
 
-def _of_stream(topology: Graph, stream: Stream) -> ColumnNames:
+def _columns_of_readers(topology: Graph, stream: Stream) -> ColumnNames:
     """Returns the columns that the readers of a stream need."""
     if topology.sinks_reading.get(stream):
         return None
-    return _union(_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
+    return _union_of_names(_columns_of_reader(topology, name) for name, _ in topology.readers.get(stream, ()))
 
 
-def _of_reader(topology: Graph, name: str) -> ColumnNames:
+def _columns_of_reader(topology: Graph, name: str) -> ColumnNames:
     """Returns the columns that a bolt needs from its inputs; all for plain bolts, whose needs are unknown."""
     node = topology.windowed.get(name)
     return None if node is None or _is_read(topology, (name, ERRORS)) else frozenset(node.schema.names)
 
 
-def _grouped(inputs: Iterable[Input]) -> frozenset[str]:
+def _grouping_columns(inputs: Iterable[Input]) -> frozenset[str]:
     """Returns the columns that events are grouped by."""
     groupings = [each.grouping for each in inputs]
     return frozenset(field for each in groupings if isinstance(each, FieldsGrouping) for field in each.fields)
@@ -404,7 +418,7 @@ def _is_read(topology: Graph, stream: Stream) -> bool:
     return bool(topology.readers.get(stream) or topology.sinks_reading.get(stream))
 
 
-def _narrowed(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:
+def _narrow(schema: pa.Schema, needed: frozenset[str]) -> pa.Schema:
     """Returns the columns that are needed, at least one, because a table without columns has no number of rows."""
-    kept = [field for field in schema if field.name in needed]
-    return pa.schema(kept or [narrowest(schema)])
+    needed_fields = [field for field in schema if field.name in needed]
+    return pa.schema(needed_fields or [narrowest(schema)])

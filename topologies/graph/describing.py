@@ -14,7 +14,7 @@ from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_custom
 from policies.storm import CountEvictionPolicy, CountTriggerPolicy, TimeEvictionPolicy, TimeTriggerPolicy
 from topologies.graph.graph import ERRORS, Graph, Input, PlainNode, SinkNode, SpoutNode, WindowedNode, stream_label
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading, table
-from topologies.graph.java_sums import reads_rows, why_rows
+from topologies.graph.java_sums import reads_source_rows, why_rows_go_to_python
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout
 from topologies.io.pulled import PulledSpout, RangedSpout
@@ -39,7 +39,7 @@ from windowing.settings.words import trigger_in_words
 # The windows and the time settings of a bolt in words, for people and for checkpoints: only differences from Storm.
 
 
-_BESIDE_RULES = {
+_NOT_IN_RULES = {
     "length", "slide", "timestamp_extractor", "extractor_on_columns", "extractor_on_error",
     "extractor_on_truncation",
     *(name for name, declared in DECLARED.items() if declared.has_json_key),
@@ -47,12 +47,12 @@ _BESIDE_RULES = {
 """Settings that have their own place in the JSON of a topology, outside the rules."""
 
 
-def changed(settings: WindowSettings) -> dict[str, Any]:
+def changed_rules(settings: WindowSettings) -> dict[str, Any]:
     """Returns the rules that differ from Storm, by name, as plain JSON."""
     return {
-        each.name: _plain(getattr(settings, each.name))
+        each.name: _to_plain_json(getattr(settings, each.name))
         for each in fields(settings)
-        if each.compare and each.name not in _BESIDE_RULES and getattr(settings, each.name) != each.default
+        if each.compare and each.name not in _NOT_IN_RULES and getattr(settings, each.name) != each.default
     }
 
 
@@ -60,16 +60,16 @@ def key_trigger_in_words(trigger: KeyTrigger) -> str:
     """Says when the window of a key fires: ``until 2 events, 100ms after the first or after the last``."""
     match trigger:
         case CountTrigger(count, timeout, from_first):
-            return f"from the first event of a key until there are {count}{_timeouts(timeout, from_first=from_first)}"
+            text = f"from the first event of a key until there are {count}"
+            return text + _timeout_in_words(timeout, from_first=from_first)
         case RuleTrigger(rule, timeout, from_first):
             text = f"from the first event of a key until {_rule_name(rule)} says so"
-            return text + _timeouts(timeout, from_first=from_first)
+            return text + _timeout_in_words(timeout, from_first=from_first)
         case DailyTrigger(time, most):
-            return f"from the first event of a key until {time}, daily{_forgotten(most)}"
+            return f"from the first event of a key until {time}, daily{_forgetting_in_words(most)}"
         case DailyByRule(rule, most):
-            return (
-                f"from the first event of a key until the time that {_rule_name(rule)} takes from it{_forgotten(most)}"
-            )
+            text = f"from the first event of a key until the time that {_rule_name(rule)} takes from it"
+            return text + _forgetting_in_words(most)
 
 
 def capacity_in_words(events: int | None, size: int | None) -> str:
@@ -89,13 +89,13 @@ def _bytes_in_words(number: int) -> str:
     return f"{number:,} byte{'' if number == 1 else 's'}"
 
 
-def _timeouts(timeout: Duration | None, *, from_first: bool) -> str:
+def _timeout_in_words(timeout: Duration | None, *, from_first: bool) -> str:
     if timeout is None:
         return ""
     return f", or {timeout} after the {'first' if from_first else 'last'}"
 
 
-def _forgotten(most: int | None) -> str:
+def _forgetting_in_words(most: int | None) -> str:
     return "" if most is None else f"; forgotten after {most} empty days in a row"
 
 
@@ -104,7 +104,8 @@ def _rule_name(rule: object) -> str:
 
 
 def policies_in_words(eviction: EvictionPolicy, trigger: TriggerPolicy) -> str:
-    """Describes windows of a user's policy, which is called by the name of its class."""
+    """Describes the windows of two policies, of which a user wrote one or both; a user's policy is named by its
+    class."""
     holds = fires = ""
     if not is_custom(eviction):
         match eviction:
@@ -139,9 +140,9 @@ def policy_in_words(policy: Policy, *, keyed: bool) -> str:
 
 def rules_in_words(node: WindowedNode) -> Iterator[str]:
     """Yields a sentence for each time setting of a bolt that has an effect and differs from Storm."""
-    of_inputs = OF_INPUT if node.bolt.settings.by_input else ()
+    differing_names = OF_INPUT if node.bolt.settings.by_input else ()
     for name in DECLARED:
-        if name in node.ineffective or name in of_inputs:
+        if name in node.ineffective or name in differing_names:
             continue
         if name == "output_time" and isinstance(node.bolt, Union):  # a union has no windows
             continue
@@ -159,31 +160,36 @@ def late_in_words(node: WindowedNode, diverted: str) -> Iterator[str]:
     """Yields a phrase for each way in which events are rejected or moved. ``diverted``: the phrase for diverted
     events."""
     settings, arrival = node.bolt.settings, node.bolt.settings.arrival
-    outcomes = {
+    outcome_of_action = {
         LateAction.DIVERT: diverted,
         LateAction.DROP: "dropped, and counted as such",
         LateAction.CUT: "what lasts beyond the watermark is cut to begin there, the rest dropped",
         LateAction.ERROR: "the first one stops the run",
     }
-    early = arrival is not None and arrival.early is not None
+    diverts_early = arrival is not None and arrival.early is not None
     by_arrival = arrival.action if arrival is not None and arrival.late is not None else None
-    behind_watermark = outcomes | {LateAction.ADJUST: "moved to the watermark"}
-    behind = behind_watermark[settings.late_action]
-    if by_arrival is None and not early:
-        of_inputs = {label: behind_watermark[own.late_action] for label, own in settings.by_input.items()}
-        differ = len(set(of_inputs.values())) > 1
-        yield from (f"of {label}: {outcome}" for label, outcome in of_inputs.items()) if differ else [behind]
+    outcome_behind_watermark = outcome_of_action | {LateAction.ADJUST: "moved to the watermark"}
+    outcome_of_bolt = outcome_behind_watermark[settings.late_action]
+    if by_arrival is None and not diverts_early:
+        outcome_of_input = {
+            label: outcome_behind_watermark[settings_of_input.late_action]
+            for label, settings_of_input in settings.by_input.items()
+        }
+        differ = len(set(outcome_of_input.values())) > 1
+        yield from (
+            (f"of {label}: {outcome}" for label, outcome in outcome_of_input.items()) if differ else [outcome_of_bolt]
+        )
         return
     if by_arrival is LateAction.ADJUST:
         yield "by arrival: moved to the earliest time that is in time"
     elif by_arrival is not None:
-        yield f"by arrival: {outcomes[by_arrival]}"
-    yield f"behind the watermark: {behind}"
-    if early:
+        yield f"by arrival: {outcome_of_action[by_arrival]}"
+    yield f"behind the watermark: {outcome_of_bolt}"
+    if diverts_early:
         yield f"early: {diverted}"
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+def _to_plain_json(value: Any) -> Any:  # noqa: PLR0911 - one for each type
     match value:
         case Enum():
             return value.value
@@ -194,7 +200,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
         case dict():
             return value
         case tuple():
-            return [_plain(each) for each in value]
+            return [_to_plain_json(each) for each in value]
         case PaneTrigger():
             return trigger_in_words(value)
         case CountTrigger() | RuleTrigger() | DailyTrigger() | DailyByRule():
@@ -204,7 +210,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
         case None | bool() | int() | str():
             return value
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _to_plain_json(getattr(value, each.name)) for each in fields(value)}
     return repr_of(value)
 
 
@@ -212,7 +218,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
 
 
 BoltNode = PlainNode | WindowedNode
-SHIFTS = (ShiftTime, AlterLifetime)
+ROW_PER_EVENT_BOLTS = (ShiftTime, AlterLifetime)
 """Plain bolts that emit a row for every event."""
 
 
@@ -221,12 +227,12 @@ def topology_text(topology: Graph) -> str:
     blocks = [[f"topology {topology.name}"]]
     if topology.stop_on_invalid:
         blocks[0].append("  stops at the first input that cannot be read")
-    blocks += [_block(part.title, part.facts) for part in described(topology)]
+    blocks += [_block(part.title, part.facts) for part in describe_parts(topology)]
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedPart:
     """Description of a spout, a bolt or a sink."""
 
     name: str
@@ -236,12 +242,18 @@ class Described:
     """Pairs of a label and a fact; facts with the same label follow each other."""
 
 
-def described(topology: Graph) -> list[Described]:
+def describe_parts(topology: Graph) -> list[DescribedPart]:
     """Returns the spouts, the bolts, each after those it reads from, and the sinks."""
     return [
-        *(Described(node.name, f"spout {node.name}", tuple(_spout_facts(node))) for node in topology.spouts.values()),
-        *(Described(node.name, _bolt_title(node), tuple(_bolt_facts(topology, node))) for node in bolts_of(topology)),
-        *(Described(node.name, f"sink {node.name}", tuple(_sink_facts(node))) for node in topology.sinks.values()),
+        *(
+            DescribedPart(node.name, f"spout {node.name}", tuple(_spout_facts(node)))
+            for node in topology.spouts.values()
+        ),
+        *(
+            DescribedPart(node.name, _bolt_title(node), tuple(_bolt_facts(topology, node)))
+            for node in bolts_of(topology)
+        ),
+        *(DescribedPart(node.name, f"sink {node.name}", tuple(_sink_facts(node))) for node in topology.sinks.values()),
     ]
 
 
@@ -252,23 +264,23 @@ def window_in_words(node: WindowedNode) -> str:
         order = "as it comes" if node.without_windows else "in order of time, once the watermark has passed it"
         return f"none: each event by itself, {order}"
     if settings.key_trigger is not None:
-        words, most = key_trigger_in_words(settings.key_trigger), settings.capacity
-        if most is None:
+        words, capacity = key_trigger_in_words(settings.key_trigger), settings.capacity
+        if capacity is None:
             return words
-        of = f" of {', '.join(most.columns)}" if most.columns else ""
-        return f"{words}; at most {capacity_in_words(most.events, most.bytes)}{of}"
+        of_columns = f" of {', '.join(capacity.columns)}" if capacity.columns else ""
+        return f"{words}; at most {capacity_in_words(capacity.events, capacity.bytes)}{of_columns}"
     if settings.eviction is not None or settings.trigger is not None:
         return policies_in_words(node.eviction, node.trigger)
     if settings.kinds:
         bounds = f", {settings.bounds.value}" if any(kind.edges_known for kind in settings.kinds) else ""
         return "; ".join(kind.in_words() for kind in settings.kinds) + bounds
     length, slide = settings.length, settings.slide
-    words = _window(length, slide)
+    words = _extents_in_words(length, slide)
     if isinstance(length, Duration) or (isinstance(slide, Duration) and settings.bounds is not Bounds.END):
         words += f", {settings.bounds.value}"
     if settings.offset.micros:
-        starts = settings.anchor is not None or settings.aligned is Aligned.STARTS
-        words += f", {'starts' if starts else 'ends'} shifted by {settings.offset}"
+        by_starts = settings.anchor is not None or settings.aligned is Aligned.STARTS
+        words += f", {'starts' if by_starts else 'ends'} shifted by {settings.offset}"
     if type(length) is type(slide) and _extent_size(slide) > _extent_size(length):
         words += "; what falls between two windows is in none"
     return words
@@ -277,10 +289,10 @@ def window_in_words(node: WindowedNode) -> str:
 def time_in_words(node: WindowedNode) -> str:
     """Describes where the times of a windowed bolt come from, how far its watermark stays behind, and its time
     settings."""
-    return "; ".join(_time(node))
+    return "; ".join(_time_facts(node))
 
 
-def _time(node: WindowedNode) -> Iterator[str]:
+def _time_facts(node: WindowedNode) -> Iterator[str]:
     settings = node.bolt.settings
     if isinstance(node.bolt, StatefulBolt):
         passes = "the time of an event is that of what is emitted for it, and the watermark passes through"
@@ -293,21 +305,23 @@ def _time(node: WindowedNode) -> Iterator[str]:
         yield from rules_in_words(node)
         return
     if settings.timestamp_field is not None:
-        carried = [label for label, carries in zip(node.streams, node.brings_time, strict=True) if carries]
+        streams_with_time = [label for label, has_time in zip(node.streams, node.brings_time, strict=True) if has_time]
         source = f"event time from {settings.timestamp_field}"
-        source += f" (of {', '.join(carried)}: that of its rows)" if carried else ""
+        source += f" (of {', '.join(streams_with_time)}: that of its rows)" if streams_with_time else ""
     elif settings.timestamp_extractor is not None:
         source = f"event time from {_function_name(settings.timestamp_extractor)}"
     else:
         source = f"event time of {', '.join(sorted({each.bolt for origins in node.origins for each in origins}))}"
     interval = settings.watermark_interval
-    often = f", at most every {interval}" if interval.micros else ""
+    interval_in_words = f", at most every {interval}" if interval.micros else ""
     by_input = settings.by_input
-    yield f"{source}{'' if by_input else f', lag {node.lag}'}{often}"
-    for label, own in by_input.items():
-        delay = f"{own.ahead} ahead" if own.ahead.micros else f"lag {own.lag}"
-        more = (words for name in ("watermark_every", "late_action") for words in _setting_in_words(name, own))
-        yield ", ".join([f"of {label}: {delay}", *more])
+    yield f"{source}{'' if by_input else f', lag {node.lag}'}{interval_in_words}"
+    for label, settings_of_input in by_input.items():
+        delay = f"{settings_of_input.ahead} ahead" if settings_of_input.ahead.micros else f"lag {settings_of_input.lag}"
+        rules = (
+            words for name in ("watermark_every", "late_action") for words in _setting_in_words(name, settings_of_input)
+        )
+        yield ", ".join([f"of {label}: {delay}", *rules])
     yield from rules_in_words(node)
 
 
@@ -319,10 +333,10 @@ def spout_in_words(spout: AnySpout) -> str:  # noqa: PLR0911 - one for each kind
             if spout.bytes_per_batch:
                 limit = f", at most {spout.bytes_per_batch} bytes a batch"
             order = f", merged by {spout.merge_by}" if spout.merge_by else ""
-            gone = "; one that is gone is invalid" if spout.on_missing == "invalid" else ""
-            paths = ", ".join(map(_near, spout.paths))
+            on_missing_in_words = "; one that is gone is invalid" if spout.on_missing == "invalid" else ""
+            paths = ", ".join(map(_relative_if_shorter, spout.paths))
             folders = f", with {', '.join(spout.partitions.names)} of their folders" if spout.partitions.names else ""
-            return f"{spout.format.name} files {paths}{folders}{limit}{order}{_zone(spout)}{gone}"
+            return f"{spout.format.name} files {paths}{folders}{limit}{order}{_zone(spout)}{on_missing_in_words}"
         case KafkaSpout():
             limit = f", at most {spout.records_per_batch} records a batch" if spout.records_per_batch else ""
             what = "records" if spout.declared is None else _WORDS[spout.format]
@@ -361,7 +375,7 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
     """Describes where the rows of a sink go."""
     match sink:
         case FileSink():
-            return f"{sink.format.name} files in {_near(sink.path)}"
+            return f"{sink.format.name} files in {_relative_if_shorter(sink.path)}"
         case ConsoleSink():
             return f"standard output, {sink.rows} rows a batch"
         case MemorySink():
@@ -382,21 +396,21 @@ def sink_in_words(sink: Sink) -> str:  # noqa: PLR0911 - one for each kind
 
 def bolts_of(topology: Graph) -> list[BoltNode]:
     """Returns the bolts, each after those it reads from."""
-    waiting: dict[str, BoltNode] = {**topology.plain, **topology.windowed}
-    placed: list[BoltNode] = []
-    while waiting:
-        ready = [node for node in waiting.values() if not any(each.stream[0] in waiting for each in node.inputs)]
-        placed += ready
+    bolts_left: dict[str, BoltNode] = {**topology.plain, **topology.windowed}
+    in_order: list[BoltNode] = []
+    while bolts_left:
+        ready = [node for node in bolts_left.values() if not any(each.stream[0] in bolts_left for each in node.inputs)]
+        in_order += ready
         for node in ready:
-            del waiting[node.name]
-    return placed
+            del bolts_left[node.name]
+    return in_order
 
 
 def _block(title: str, facts: Iterable[tuple[str, str]]) -> list[str]:
-    lines, last = [title], ""
+    lines, last_word = [title], ""
     for word, fact in facts:
-        lines.append(f"  {'' if word == last else word:<9}{fact}")
-        last = word
+        lines.append(f"  {'' if word == last_word else word:<9}{fact}")
+        last_word = word
     return lines
 
 
@@ -404,7 +418,7 @@ def _spout_facts(node: SpoutNode) -> Iterator[tuple[str, str]]:
     yield "from", spout_in_words(node.spout)
     for column, default in node.defaults.in_words().items():
         yield "default", f"{default} in {column}, where a row has no value"
-    yield from _emitted(node.outputs)
+    yield from _output_facts(node.outputs)
 
 
 def _bolt_title(node: BoltNode) -> str:
@@ -418,39 +432,42 @@ def _bolt_facts(topology: Graph, node: BoltNode) -> Iterator[tuple[str, str]]:
     late = None
     if isinstance(node, WindowedNode):
         yield "windows", window_in_words(node)
-        yield from _own_policies(node)
-        for rule in _time(node):
+        yield from _policy_facts(node)
+        for rule in _time_facts(node):
             yield "time", rule
-        if before := _plain_before(topology, node):
-            yield "time", f"passes with the rows that {', '.join(before)} emit{'s' if len(before) == 1 else ''}"
+        if bolts_before := _plain_before(topology, node):
+            yield (
+                "time",
+                f"passes with the rows that {', '.join(bolts_before)} emit{'s' if len(bolts_before) == 1 else ''}",
+            )
         late = node.bolt.settings.late_stream
         if node.event_time:
-            to = "counted only; with_late_tuple_stream gives them a stream"
+            diverted = "counted only; with_late_tuple_stream gives them a stream"
             if late is not None:
-                read = (node.name, late) in topology.readers or (node.name, late) in topology.sinks_reading
-                to = f"to stream {node.name}.{late}" + ("" if read else ", which nothing reads")
-            for fate in late_in_words(node, to):
-                yield "late", fate
+                is_read = (node.name, late) in topology.readers or (node.name, late) in topology.sinks_reading
+                diverted = f"to stream {node.name}.{late}" + ("" if is_read else ", which nothing reads")
+            for outcome in late_in_words(node, diverted):
+                yield "late", outcome
         if isinstance(node.bolt, StatefulTaskBolt):
             yield "state", _state_in_words(node.bolt)
         if node.bolt.declared_columns is not None:
-            of = "its outputs" if isinstance(node.bolt, Join) else "reads"
-            yield "columns", f"{format_schema(node.schema)}: those of {of}, and those that its rules name"
+            declared_by = "its outputs" if isinstance(node.bolt, Join) else "reads"
+            yield "columns", f"{format_schema(node.schema)}: those of {declared_by}, and those that its rules name"
         if node.keeps_last_window:
             yield "keeps", f"the last window of each {'key' if node.bolt.settings.key else 'task'}, for window.expired"
         if isinstance(node.bolt, WindowJoin):
             yield "joins", f"{node.bolt.left}, {node.bolt.right} on {node.bolt.keys} ({node.bolt.how})"
         if isinstance(node.bolt, AggregateBolt):
-            yield from _adding_facts(topology, node)
-    yield from _emitted({name: schema for name, schema in node.outputs.items() if name != late})
+            yield from _aggregate_facts(topology, node)
+    yield from _output_facts({name: schema for name, schema in node.outputs.items() if name != late})
 
 
-def _adding_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, str]]:
+def _aggregate_facts(topology: Graph, node: WindowedNode) -> Iterator[tuple[str, str]]:
     assert isinstance(node.bolt, AggregateBolt)
     yield "adds up", _sums_in_words(node.bolt)
     yield "keeps", _kept_in_words(node)
-    if reads_rows(topology, node):
-        why = why_rows(topology, node)
+    if reads_source_rows(topology, node):
+        why = why_rows_go_to_python(topology, node)
         yield "added up", f"in Python: {why}" if why else "in Java where they are read, also on a cluster"
 
 
@@ -461,9 +478,9 @@ def _kept_in_words(node: WindowedNode) -> str:
     return f"sums by {by}, no events"
 
 
-def _own_policies(node: WindowedNode) -> Iterator[tuple[str, str]]:
-    own = [policy for policy in (node.eviction, node.trigger) if node.by_policies and is_custom(policy)]
-    for policy in own:
+def _policy_facts(node: WindowedNode) -> Iterator[tuple[str, str]]:
+    custom = [policy for policy in (node.eviction, node.trigger) if node.by_policies and is_custom(policy)]
+    for policy in custom:
         yield "policy", policy_in_words(policy, keyed=any(node.keys))
 
 
@@ -479,12 +496,16 @@ def _state_in_words(bolt: StatefulTaskBolt) -> str:
 
 
 def _plain_before(topology: Graph, node: WindowedNode) -> list[str]:
-    """Returns the plain bolts that alone decide the time of a windowed bolt, although its source may read many more
-    rows."""
+    """Returns the plain bolts that a windowed bolt reads and that do not emit a row for every event: its time advances
+    with their rows alone, even if many more rows are read before them."""
     if not node.event_time:
         return []
-    read = [each.stream[0] for each, origins in zip(node.inputs, node.origins, strict=True) if not origins]
-    return [name for name in read if name in topology.plain and not isinstance(topology.plain[name].bolt, SHIFTS)]
+    components = [each.stream[0] for each, origins in zip(node.inputs, node.origins, strict=True) if not origins]
+    return [
+        name
+        for name in components
+        if name in topology.plain and not isinstance(topology.plain[name].bolt, ROW_PER_EVENT_BOLTS)
+    ]
 
 
 def _sums_in_words(bolt: AggregateBolt) -> str:
@@ -498,13 +519,13 @@ def _sink_facts(node: SinkNode) -> Iterator[tuple[str, str]]:
     yield "columns", format_schema(node.schema)
 
 
-def _emitted(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
+def _output_facts(outputs: Mapping[str, pa.Schema]) -> Iterator[tuple[str, str]]:
     for stream, schema in outputs.items():
         if stream != ERRORS:
             yield "emits", ("" if stream == DEFAULT_STREAM else f"{stream}: ") + (format_schema(schema) or "nothing")
 
 
-def _window(length: Duration | Count | None, slide: Duration | Count) -> str:
+def _extents_in_words(length: Duration | Count | None, slide: Duration | Count) -> str:
     match length, slide:
         case (Count() | Duration(), _) if length == slide:
             return f"{length}, one after the other"
@@ -531,7 +552,7 @@ def _function_name(function: object) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _near(path: str) -> str:
+def _relative_if_shorter(path: str) -> str:
     """Returns a path relative to the current folder, if that is shorter."""
     if "://" in path or not os.path.isabs(path):
         return path
@@ -596,7 +617,7 @@ def _bolt_json(node: BoltNode) -> dict[str, Any]:
             "lag": str(node.lag),
             "watermark_interval": str(settings.watermark_interval),
             "late_stream": settings.late_stream,
-            "rules": changed(settings),
+            "rules": changed_rules(settings),
         }
     return described
 
@@ -622,28 +643,28 @@ _ENTITIES = {sign: f"#{ord(sign)};" for sign in '#"&<>|`\\'}
 def as_mermaid(topology: Graph) -> str:
     """Returns the topology as a flowchart in Mermaid's language."""
     lines = ["flowchart LR"]
-    nodes: dict[str, str] = {}
+    node_ids: dict[str, str] = {}
     for spout in topology.spouts.values():
-        nodes[spout.name] = f"n{len(nodes)}"
-        lines.append(f"    {nodes[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
+        node_ids[spout.name] = f"n{len(node_ids)}"
+        lines.append(f"    {node_ids[spout.name]}([{label(spout.name, spout_in_words(spout.spout))}])")
     for bolt in bolts_of(topology):
-        nodes[bolt.name] = f"n{len(nodes)}"
+        node_ids[bolt.name] = f"n{len(node_ids)}"
         facts = [f"{bolt.parallelism} tasks"] if bolt.parallelism > 1 else []
         if isinstance(bolt, WindowedNode):
             facts = [window_in_words(bolt), time_in_words(bolt), *facts]
-        lines.append(f"    {nodes[bolt.name]}[{label(bolt.name, *facts)}]")
+        lines.append(f"    {node_ids[bolt.name]}[{label(bolt.name, *facts)}]")
     for sink in topology.sinks.values():
-        nodes[sink.name] = f"n{len(nodes)}"
-        lines.append(f"    {nodes[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
+        node_ids[sink.name] = f"n{len(node_ids)}"
+        lines.append(f"    {node_ids[sink.name]}[({label(sink.name, sink_in_words(sink.sink))})]")
     for bolt in bolts_of(topology):
         for each in bolt.inputs:
             component, stream = each.stream
             texts = [str(each.grouping)] if stream == DEFAULT_STREAM else [stream, str(each.grouping)]
-            lines.append(f"    {nodes[component]} -->|{label(*texts)}| {nodes[bolt.name]}")
+            lines.append(f"    {node_ids[component]} -->|{label(*texts)}| {node_ids[bolt.name]}")
     for sink in topology.sinks.values():
         for component, stream in sink.streams:
             text = "" if stream == DEFAULT_STREAM else f"|{label(stream)}|"
-            lines.append(f"    {nodes[component]} -->{text} {nodes[sink.name]}")
+            lines.append(f"    {node_ids[component]} -->{text} {node_ids[sink.name]}")
     return "\n".join(lines)
 
 
@@ -658,9 +679,9 @@ def label(*lines: str) -> str:
 
 def topology_html(topology: Graph) -> str:
     """Returns the graph of a topology and, folded, its description, as HTML."""
-    parts = [(fact.title, word, what) for fact in described(topology) for word, what in fact.facts]
+    parts = [(fact.title, word, what) for fact in describe_parts(topology) for word, what in fact.facts]
     details = "<details><summary>details</summary>"
-    details += table(["part", "", ""], _without_repeats(parts)) + "</details>"
+    details += table(["part", "", ""], _blank_repeats(parts)) + "</details>"
     return framed(heading(topology.name), topology_svg(topology), details)
 
 
@@ -690,11 +711,11 @@ def boxes_and_arrows(topology: Graph) -> tuple[list[Box], list[Arrow]]:
     return boxes, arrows
 
 
-def _without_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def _blank_repeats(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Returns the rows; a part or a label appears only in the first of the rows that share it."""
-    shown, last = [], ("", "")
+    blanked, previous = [], ("", "")
     for part, word, fact in rows:
-        same = last[0] == part
-        shown.append(("" if same else part, "" if same and last[1] == word else word, fact))
-        last = part, word
-    return shown
+        same_part = previous[0] == part
+        blanked.append(("" if same_part else part, "" if same_part and previous[1] == word else word, fact))
+        previous = part, word
+    return blanked

@@ -1,4 +1,4 @@
-"""Conditions under which settings have an effect. A setting that a user asks for and that changes nothing is refused.
+"""Conditions under which settings have an effect. A setting that a user gives, and that has none, is refused.
 
 The declaration of a setting (``WindowSettings``) names its conditions, which the table at the end defines. Settings of
 a preset are not refused: a preset is the set of rules of a system, and not every kind of window uses each rule.
@@ -28,42 +28,42 @@ class Situation:
 
     settings: WindowSettings
     event_time: bool
-    inputs: int
+    input_count: int
     """Number of streams that the bolt reads."""
-    partitioned: bool = False
+    source_has_partitions: bool = False
     """True if a source of one of the streams has partitions of its own, as Kafka has."""
-    from_outside: bool = True
+    reads_outside_events: bool = True
     """True if one of the streams brings events from outside, rather than rows of windowed bolts."""
 
     @cached_property
     def shape(self) -> Any:
-        """The policies that form and close the windows, as ``_shape`` returns them."""
-        return _shape(self, self.settings)
+        """The policies that form and close the windows, as ``_policies_of`` returns them."""
+        return _policies_of(self, self.settings)
 
     @property
     def has_partitions(self) -> bool:
         """True if an input has several partitions with a mark each."""
         partition = self.settings.watermark_partition
-        return self.partitioned if isinstance(partition, Partition) else partition is not None
+        return self.source_has_partitions if isinstance(partition, Partition) else partition is not None
 
     @property
-    def several_marks(self) -> bool:
+    def combines_marks(self) -> bool:
         """True if the watermark combines more than one mark."""
-        return self.inputs > 1 or self.has_partitions
+        return self.input_count > 1 or self.has_partitions
 
     @property
-    def from_source(self) -> bool:
+    def takes_all_watermarks(self) -> bool:
         """True if the bolt makes no watermark of its own: the source or another input brings it."""
         rules = (self.settings.input_rules or {}).values()  # inputs with rules of their own (SI-17)
-        made = {each.watermark_every for each in rules} or {self.settings.watermark_every}
-        return made == {SOURCE_ONLY}
+        intervals = {each.watermark_every for each in rules} or {self.settings.watermark_every}
+        return intervals == {SOURCE_ONLY}
 
     @property
     def has_ctis(self) -> bool:
         """True for watermarks of StreamInsight: the data alone advances time, never the clock (SI-4)."""
         settings = self.settings
-        given = settings.watermark_field is not None or settings.watermark_imports is not None
-        return given or settings.default_time is DefaultTime.NONE or self.from_source
+        are_given = settings.watermark_field is not None or settings.watermark_imports is not None
+        return are_given or settings.default_time is DefaultTime.NONE or self.takes_all_watermarks
 
 
 @dataclass(frozen=True)
@@ -95,36 +95,37 @@ def ineffective_settings(name: str, situation: Situation) -> Iterator[ConfigErro
 
 def all_ineffective(situation: Situation) -> frozenset[str]:
     """Returns the settings without effect on a bolt, of the user and of presets."""
-    return frozenset(name for name, declared in DECLARED.items() if _missing(declared, situation) is not None)
+    return frozenset(name for name, declared in DECLARED.items() if _first_unmet(declared, situation) is not None)
 
 
 def ineffective_setting(bolt: str, situation: Situation, rule: str, call: str) -> ConfigError | None:
     """Returns the error for a setting of ``call`` that has no effect on a bolt; None if it has an effect."""
     if getattr(situation.settings, rule) is None:
         return None  # it takes back a setting of a preset
-    missing = _missing(DECLARED[rule], situation)
-    if missing is None:
+    unmet = _first_unmet(DECLARED[rule], situation)
+    if unmet is None:
         return None
-    return ConfigError(f"bolt {bolt!r}: {call} {missing.without}", why=missing.why, do=missing.do)
+    return ConfigError(f"bolt {bolt!r}: {call} {unmet.without}", why=unmet.why, do=unmet.do)
 
 
-def _missing(declared: Declaration, situation: Situation) -> Need | None:
+def _first_unmet(declared: Declaration, situation: Situation) -> Need | None:
     """Returns the first condition of a setting that a bolt does not meet."""
     return next((NEEDS[name] for name in declared.needs if not NEEDS[name].is_met(situation)), None)
 
 
-def _shapes(rule: str, *values: Any) -> Callable[[Situation], bool]:
-    """Returns a test whether one of these values of a setting changes the windows of a bolt, or when they close."""
+def _changes_windows(rule: str, *values: Any) -> Callable[[Situation], bool]:
+    """Returns a function that is true if one of these values of a setting would change a bolt's windows, or when they
+    close."""
 
     def has_effect(situation: Situation) -> bool:
         settings, shape = situation.settings, situation.shape
-        others = (_shape(situation, settings.changed(**{rule: value})) for value in values)
-        return shape is None or any(other is None or other != shape for other in others)
+        other_shapes = (_policies_of(situation, settings.changed(**{rule: value})) for value in values)
+        return shape is None or any(other is None or other != shape for other in other_shapes)
 
     return has_effect
 
 
-def _shape(situation: Situation, settings: WindowSettings) -> Any:
+def _policies_of(situation: Situation, settings: WindowSettings) -> Any:
     """Returns the policies that form and close a bolt's windows; None if they cannot be made, which another check
     reports."""
     if settings.key_trigger is not None:
@@ -145,18 +146,18 @@ def _has_lengths(situation: Situation) -> bool:
     return settings.key_trigger is None and any(isinstance(each, Duration) for each in lengths)
 
 
-def _left_open(situation: Situation) -> bool:
+def _may_stay_open(situation: Situation) -> bool:
     """True if events may be in no window at the end of the streams, because no later time lets their windows fire."""
     settings = situation.settings
     if not isinstance(settings.slide, Count) or settings.length is None or settings.kinds:
         return True
     if not situation.event_time:
         return False  # they fire as their events arrive
-    at_once = settings.watermark_every == Count(1) and settings.delay <= 0 and settings.watermark_field is None
-    return not at_once or situation.several_marks or settings.watermark_per_key
+    fire_at_once = settings.watermark_every == Count(1) and settings.delay <= 0 and settings.watermark_field is None
+    return not fire_at_once or situation.combines_marks or settings.watermark_per_key
 
 
-def _opens_behind(situation: Situation) -> bool:
+def _may_open_behind(situation: Situation) -> bool:
     """True if an open window can start before the end of a closed window, which the next bolt has seen."""
     settings = situation.settings
     tumbling = settings.length == settings.slide and isinstance(settings.length, Duration) and not settings.kinds
@@ -174,22 +175,22 @@ def shortest_slide(settings: WindowSettings) -> Duration | None:
         return None
     match settings.kinds:
         case ():
-            by_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
-            return settings.slide if by_time and isinstance(settings.slide, Duration) else None
+            is_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+            return settings.slide if is_time and isinstance(settings.slide, Duration) else None
         case (only,):
             return only.period
     return None
 
 
-def _empty_fits(situation: Situation) -> bool:
+def _empty_window_fits(situation: Situation) -> bool:
     until, slide = situation.settings.empty_windows_until, shortest_slide(situation.settings)
     return until is None or slide is None or until >= slide
 
 
-def _instants(settings: WindowSettings) -> bool:
+def _are_instants(settings: WindowSettings) -> bool:
     """True if every window is one instant, and closes once the watermark has passed it."""
-    points = settings.lifetime is None and not settings.allowed_lateness.micros
-    return points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
+    are_points = settings.lifetime is None and not settings.allowed_lateness.micros
+    return are_points and bool(settings.kinds) and all(kind.between_edges for kind in settings.kinds)
 
 
 EVENT_TIME = Need(
@@ -199,7 +200,7 @@ EVENT_TIME = Need(
     "call with_timestamp_field or with_timestamp_extractor, or remove it",
 )
 FROM_OUTSIDE = Need(
-    lambda s: s.from_outside,
+    lambda s: s.reads_outside_events,
     "on a bolt that reads only other windowed bolts",
     "what comes from outside has an arrival; rows of windows have the watermark of their bolt, and are not late by it",
     "give it to the bolts that read the spouts, or remove it",
@@ -211,13 +212,13 @@ WITH_EVENTS = Need(
     "remove it, or make one at every event: with_watermark(every=1)",
 )
 LEFT_OPEN = Need(
-    _left_open,
+    _may_stay_open,
     "on windows that fire with their last event",
     "a full window has fired before the streams end, and an incomplete one does not fire in any case",
     "remove it",
 )
 NO_INSTANTS = Need(
-    lambda s: not _instants(s.settings),
+    lambda s: not _are_instants(s.settings),
     "on snapshots of points, without allowed lateness",
     "such a window is one instant: when the watermark has passed it, all its events are late too",
     "remove it, or allow some lateness",
@@ -235,7 +236,7 @@ LATE_SESSIONS = Need(
     "use sessions with with_lateness(by='window'), or remove it",
 )
 MAKES_MARKS = Need(
-    lambda s: not s.from_source,
+    lambda s: not s.takes_all_watermarks,
     "on a bolt whose watermarks come from the source or another input",
     "these are used unchanged, and the bolt makes none of its own",
     "remove it, or make watermarks as well: with_watermark(every=1)",
@@ -247,7 +248,7 @@ AT_TICKS = Need(
     "remove it, or set how often they are made: with_watermark(every='5s')",
 )
 SEVERAL_MARKS = Need(
-    lambda s: s.several_marks,
+    lambda s: s.combines_marks,
     "on a bolt with one input, and without partitions",
     "there is one mark, which is the watermark",
     "remove it, or name the column of partitions: with_watermark(partition=...)",
@@ -319,25 +320,25 @@ NAMES_NO_TIME = Need(
     "remove it",
 )
 EDGES_MATTER = Need(
-    _shapes("bounds", *Bounds),
+    _changes_windows("bounds", *Bounds),
     "on windows without edges to choose from",
     "they hold the same events either way",
     "remove it",
 )
 ON_A_GRID = Need(
-    _shapes("offset", Shift(0), Shift(1)),
+    _changes_windows("offset", Shift(0), Shift(1)),
     "on windows that are not aligned to a slide",
     "an offset shifts windows whose ends are multiples of a slide: not sessions, snapshots, counts or calendars",
     "remove it, or use with_window or with_tumbling_window with durations",
 )
 ALIGNS = Need(
-    _shapes("aligned", *Aligned),
+    _changes_windows("aligned", *Aligned),
     "on windows with both edges, or neither, at multiples of the slide",
     "starts and ends differ only where the length is not a multiple of the slide",
     "remove it",
 )
 CLOSES_LATER = Need(
-    _shapes("closes_after_end", True, False),
+    _changes_windows("closes_after_end", True, False),
     "on windows that do not hold their end, or close after it anyway",
     "they close at the same moment either way",
     "remove it",
@@ -350,7 +351,7 @@ HAS_STARTS = Need(
     "remove it",
 )
 LASTS = Need(
-    lambda s: not (_instants(s.settings) and s.settings.bounds is Bounds.END),
+    lambda s: not (_are_instants(s.settings) and s.settings.bounds is Bounds.END),
     "on snapshots of points",
     "such a window is one instant: its start is its end",
     "remove it",
@@ -362,13 +363,13 @@ HAS_GRID = Need(
     "use with_window or with_tumbling_window with durations, or Calendar, or remove it",
 )
 ROOM_FOR_EMPTY = Need(
-    _empty_fits,
+    _empty_window_fits,
     "with less than a slide",
     "the next window ends a slide after the last one that held an event",
     "make until= as long as the silence that you want to see, and a slide at least",
 )
 OPENS_BEHIND = Need(
-    _opens_behind,
+    _may_open_behind,
     "on tumbling windows that tell the next bolt their end when they close",
     "the earliest open window starts where the last one ended, so both are the same time",
     "remove it",

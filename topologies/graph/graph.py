@@ -23,7 +23,7 @@ from policies.assigners import (
     SlidingLogWindows,
     WindowAssigner,
 )
-from policies.choose_policies import closes_after_end, decided_by_policies
+from policies.choose_policies import closes_after_end, uses_policy_windows
 from policies.protocol import EvictionPolicy, TriggerPolicy
 from policies.storm import (
     ColumnarTriggerPolicy,
@@ -67,21 +67,21 @@ SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN = "_seq", "_decision", "_end_edge"
 MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN = "_merge_key", "_merge_place", "_truncated"
 """Columns of a row of a merged range: its key and place, and a mark if one of its times was cut."""
 
-MERGED = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
+MERGE_COLUMNS = (MERGE_KEY_COLUMN, MERGE_PLACE_COLUMN, TRUNCATED_COLUMN)
 """Columns of a merged range in addition to the spout's columns."""
 
-READ = (*INTERNAL_COLUMNS, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
+EVENT_COLUMNS = (*INTERNAL_COLUMNS, SEQ_COLUMN, DECISION_COLUMN, END_EDGE_COLUMN)
 """Columns of an event in addition to the columns that a windowed bolt reads; also all names that begin with
 ``WEIGHT_COLUMN``."""
 
-RECORDED = RECORD_COLUMNS
-"""Columns in the records of a bolt with a key trigger or users' policies, in addition to the key."""
+KEY_RECORD_COLUMNS = RECORD_COLUMNS
+"""Columns beside the key in the stored records of keys, of a bolt with a key trigger or users' policies."""
 
 STATE_COLUMN = "_state"
-"""Column for a bolt without windows, in addition to the key: the state of the key. With a period behind it, a prefix of
-names."""
+"""Column beside the key, of a bolt without windows: the state of the key. Names that begin with it and a period are
+those of ``state_column``."""
 
-RETRACTED = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
+RETRACTION_COLUMNS = ("_window_kind", WINDOW_KEY_COLUMN, "_window_start", "_window_end")
 """Columns in addition to the retractable output of a bolt: the window that emitted the row."""
 
 
@@ -90,9 +90,9 @@ def state_column(name: str) -> str:
     return f"{STATE_COLUMN}.{name}"
 
 
-def reserved_of_inputs(columns: Iterable[str]) -> list[str]:
+def reserved_columns(columns: Iterable[str]) -> list[str]:
     """Returns the input columns of a windowed bolt whose names windbolt reserves."""
-    return [column for column in columns if column in READ or column.startswith(WEIGHT_COLUMN)]
+    return [column for column in columns if column in EVENT_COLUMNS or column.startswith(WEIGHT_COLUMN)]
 
 
 # The origin of a stream's watermark, and the shift of its times on the way (SI-25).
@@ -107,8 +107,8 @@ class Origin:
     """Microseconds of the shift."""
 
 
-def shifted(time: int, shift: int) -> int:
-    """Returns a time moved later by a number of microseconds; the end of time stays."""
+def shift_time(time: int, shift: int) -> int:
+    """Returns a time moved later by ``shift`` microseconds; FOREVER stays FOREVER."""
     return time if time == FOREVER else time + shift
 
 
@@ -241,15 +241,15 @@ def decisive_columns(node: WindowedNode) -> list[list[str]]:
 
     Columns that only functions read, for times or for a trigger's rule, are unknown and left out.
     """
-    named = set(_of_rules(node.bolt.settings))
-    found = []
+    named_by_rules = set(_columns_of_rules(node.bolt.settings))
+    columns_by_input = []
     for each, key in zip(node.inputs, node.keys, strict=True):
-        grouped = each.grouping.fields if isinstance(each.grouping, FieldsGrouping) else ()
-        found.append(sorted({*named, *key, *grouped} & set(node.schema.names)))
-    return found
+        grouping_columns = each.grouping.fields if isinstance(each.grouping, FieldsGrouping) else ()
+        columns_by_input.append(sorted({*named_by_rules, *key, *grouping_columns} & set(node.schema.names)))
+    return columns_by_input
 
 
-def _of_rules(settings: WindowSettings) -> Iterator[str]:
+def _columns_of_rules(settings: WindowSettings) -> Iterator[str]:
     lifetime, arrival = settings.lifetime, settings.arrival
     names = [settings.timestamp_field, settings.message_id_field, settings.watermark_field]
     names += [None if arrival is None else arrival.field]
@@ -265,10 +265,12 @@ def _of_rules(settings: WindowSettings) -> Iterator[str]:
 
 
 def has_windows_of_time(node: WindowedNode) -> bool:
-    """True if both policies of a bolt are windbolt's time policies: an event's time alone decides which windows hold
-    it."""
-    ours = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
-    return ours and isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
+    """True if both policies of a bolt are windbolt's policies of time, so that only the time of an event decides which
+    windows hold it."""
+    are_windbolts = all(type(each).__module__.startswith("policies.") for each in (node.eviction, node.trigger))
+    return (
+        are_windbolts and isinstance(node.eviction, TimeEvictionPolicy) and isinstance(node.trigger, TimeTriggerPolicy)
+    )
 
 
 # A windowed bolt in a topology: its policies, and facts that follow from its settings and its inputs.
@@ -331,21 +333,21 @@ class WindowedNode:
         settings = self.bolt.settings
         if self.assigners or settings.key_trigger is not None:
             return False
-        return decided_by_policies(settings, self.eviction, self.trigger)
+        return uses_policy_windows(settings, self.eviction, self.trigger)
 
     def due_at(self, reference: int) -> int:
         """Returns the earliest frontier at which a window with this end can be due; both in microseconds."""
         if self.assigners:
             return reference
         if self.by_policies or not isinstance(self.trigger, ColumnarTriggerPolicy):
-            return shifted(reference, 1)
+            return shift_time(reference, 1)
         return self.trigger.due_at(reference)
 
     @cached_property
     def without_queue(self) -> bool:
         """True if its tasks hold events until no window needs them, instead of a queue in order of time."""
-        held_by_rule = self.bolt.settings.key_trigger is not None or self.by_policies
-        return bool(self.assigners) or held_by_rule or self.without_windows
+        is_held_by_rule = self.bolt.settings.key_trigger is not None or self.by_policies
+        return bool(self.assigners) or is_held_by_rule or self.without_windows
 
     @property
     def can_share_windows(self) -> bool:
@@ -360,14 +362,14 @@ class WindowedNode:
 
     @cached_property
     def partial_sums(self) -> PartialSums | None:
-        """The folding of its events as they come; None if its windows need the events."""
-        return self._sums_of(None)
+        """How its events are folded into partial results as they come; None if its windows need the events."""
+        return self._partial_sums_with(None)
 
     @cached_property
     def traced_partial_sums(self) -> PartialSums | None:
         """``partial_sums`` for a traced run: it also keeps the ids of the events of each window, if events have ids."""
         kind = self.schema.field(ID).type if ID in self.schema.names else None
-        return self.partial_sums if kind is None else self._sums_of((ID, Gathered(ID, kind)))
+        return self.partial_sums if kind is None else self._partial_sums_with((ID, Gathered(ID, kind)))
 
     def sums_in_run(self, traced: bool) -> PartialSums | None:
         """Returns the folding of its events in a run; None if events are not folded."""
@@ -375,15 +377,15 @@ class WindowedNode:
 
     def slicing(self, traced: bool) -> SliceSums | None:
         """Returns the folding of its events by slices of time; None if it uses another one."""
-        found = self.sums_in_run(traced)
-        return found if isinstance(found, SliceSums) else None
+        sums = self.sums_in_run(traced)
+        return sums if isinstance(sums, SliceSums) else None
 
     def run_sums(self, traced: bool) -> RunSums | None:
         """Returns the folding of its events by windows of assigners; None if it uses another one."""
-        found = self.sums_in_run(traced)
-        return found if isinstance(found, RunSums) else None
+        sums = self.sums_in_run(traced)
+        return sums if isinstance(sums, RunSums) else None
 
-    def _sums_of(self, watched: tuple[str, Accumulator] | None) -> PartialSums | None:
+    def _partial_sums_with(self, extra_aggregate: tuple[str, Accumulator] | None) -> PartialSums | None:
         bolt, streams = self.bolt, len(self.inputs)
         if bolt.settings.message_id_field is not None:
             return None  # sums do not record the ids of events
@@ -392,11 +394,11 @@ class WindowedNode:
         assert bolt.bound_aggregates is not None
         if not self.without_queue:
             slices = SliceGrid.of(self.eviction, self.trigger)
-            return None if slices is None else SliceSums(bolt.bound_aggregates, slices, streams, watched)
+            return None if slices is None else SliceSums(bolt.bound_aggregates, slices, streams, extra_aggregate)
         assigner = self._assigner_of_sums
         if assigner is None:
             return None
-        return RunSums(bolt.bound_aggregates, assigner, bolt.settings.key, streams, watched)
+        return RunSums(bolt.bound_aggregates, assigner, bolt.settings.key, streams, extra_aggregate)
 
     @property
     def _assigner_of_sums(self) -> SessionWindows | GridWindows | GridsTogether | CountedWindows | None:
@@ -414,9 +416,9 @@ class WindowedNode:
             return None
         if settings.empty_windows_until is not None:
             return None
-        found = grids[0] if len(grids) == 1 else GridsTogether(grids)
+        assigner_of_grids = grids[0] if len(grids) == 1 else GridsTogether(grids)
         # A stored row has one flag for having been in a window, not one for each window.
-        return found if settings.panes is None or found.windows_per_event == 1 else None
+        return assigner_of_grids if settings.panes is None or assigner_of_grids.windows_per_event == 1 else None
 
     @property
     def takes_events_at_the_watermark(self) -> bool:
@@ -475,11 +477,11 @@ class WindowedNode:
         if not self.event_time:
             if self.assigners:
                 return any(each.ends_by_time for each in self.assigners)
-            by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
-            return self.without_queue or not by_count
+            fires_by_count = isinstance(self.trigger, CountTriggerPolicy) and self.eviction.reach is None
+            return self.without_queue or not fires_by_count
         timeouts = settings.idle_timeout or settings.partition_idle_timeout
-        early = settings.panes is not None and settings.panes.uses_clock
-        return timeouts is not None or settings.estimate_arrival or early
+        fires_early = settings.panes is not None and settings.panes.uses_clock
+        return timeouts is not None or settings.estimate_arrival or fires_early
 
     @cached_property
     def admitted_by_tasks(self) -> bool:
@@ -585,14 +587,14 @@ class WindowedNode:
     def last_end(self) -> LastEnd | None:
         """The end of the last window that can hold an event; None if that depends on other events."""
         if self.assigners:
-            return _latest([assigner.last_end for assigner in self.assigners])
+            return _latest_end([assigner.last_end for assigner in self.assigners])
         return None if self.by_policies else last_window_end(self.eviction, self.trigger)
 
     @property
     def needed_until(self) -> LastEnd | None:
         """The time from which no window needs an event; None if that depends on other events."""
         if self.assigners:
-            return _latest([assigner.needed_until for assigner in self.assigners])
+            return _latest_end([assigner.needed_until for assigner in self.assigners])
         return self.last_end
 
     @property
@@ -602,12 +604,12 @@ class WindowedNode:
         return self.bolt.settings.lag or Duration(0)
 
 
-def _latest(ends: Sequence[LastEnd | None]) -> LastEnd | None:
+def _latest_end(ends: Sequence[LastEnd | None]) -> LastEnd | None:
     """Returns the last of several ends; None if one is unknown."""
-    known = [each for each in ends if each is not None]
-    if len(known) < len(ends):
+    known_ends = [each for each in ends if each is not None]
+    if len(known_ends) < len(ends):
         return None
-    return lambda starts, lasting: np.maximum.reduce([each(starts, lasting) for each in known])
+    return lambda starts, lasting: np.maximum.reduce([each(starts, lasting) for each in known_ends])
 
 
 # The graph of a topology: its nodes, and the readers of each stream.

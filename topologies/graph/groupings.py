@@ -54,25 +54,25 @@ def hash_rows(table: pa.Table, fields: Sequence[str]) -> NDArray[np.uint64]:
     return hashes
 
 
-def hashed_as(kind: pa.DataType) -> Any:
+def hash_class(kind: pa.DataType) -> Any:
     """Returns a value that is equal for two types if equal values of both have the same hash."""
     if pa.types.is_dictionary(kind):
-        return hashed_as(kind.value_type)
+        return hash_class(kind.value_type)
     if pa.types.is_struct(kind):
-        return tuple(hashed_as(field.type) for field in kind)
-    for name, belongs in _HASHED_ALIKE.items():
-        if any(of_kind(kind) for of_kind in belongs):
+        return tuple(hash_class(field.type) for field in kind)
+    for name, type_tests in _HASHED_ALIKE.items():
+        if any(is_kind(kind) for is_kind in type_tests):
             return name
     return kind
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
     """Returns numbers or bytes that are equal if and only if the hash treats values of the column as equal."""
-    array = _combined(column)
+    array = _as_one_array(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if is_one_to_one(array.type):
-        return pa.array(_values(array), mask=pc.is_null(array).to_numpy(zero_copy_only=False))
+    if has_distinct_hashes(array.type):
+        return pa.array(_values_to_hash(array), mask=pc.is_null(array).to_numpy(zero_copy_only=False))
     return (array if _is_bytes(array.type) else _as_text(_with_one_zero(array))).cast(pa.large_binary())
 
 
@@ -90,15 +90,15 @@ def value_codes(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
     return codes, code_count if len(columns) == 1 else pc.count_distinct(pa.array(codes)).as_py()
 
 
-def is_one_to_one(kind: pa.DataType) -> bool:
+def has_distinct_hashes(kind: pa.DataType) -> bool:
     """True if different values of a type have different hashes."""
-    numbers = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
-    return bool(numbers or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+    is_number = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
+    return bool(is_number or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    small = pa.types.is_binary(kind) or pa.types.is_string(kind)
-    return bool(small or pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
+    has_32_bit_offsets = pa.types.is_binary(kind) or pa.types.is_string(kind)
+    return bool(has_32_bit_offsets or pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
 
 
 _types = pa.types
@@ -111,7 +111,7 @@ _HASHED_ALIKE = {
 }
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
+def _as_one_array(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
@@ -119,7 +119,7 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    array = _combined(column)
+    array = _as_one_array(column)
     if not pa.types.is_dictionary(array.type):
         return _hash_array(array)
     hashes = np.append(_hash_array(array.dictionary), mix(np.array([_NULL])))
@@ -129,11 +129,11 @@ def _hash_column(column: pa.ChunkedArray) -> NDArray[np.uint64]:
 
 
 def _hash_array(array: pa.Array) -> NDArray[np.uint64]:
-    mixed = _hash_struct(array) if pa.types.is_struct(array.type) else mix(_values(array))
+    hashes = _hash_struct(array) if pa.types.is_struct(array.type) else mix(_values_to_hash(array))
     if array.null_count:
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
-        mixed = np.where(valid, mixed, mix(np.array([_NULL])))
-    return mixed
+        hashes = np.where(valid, hashes, mix(np.array([_NULL])))
+    return hashes
 
 
 def _hash_struct(array: pa.Array) -> NDArray[np.uint64]:
@@ -152,25 +152,25 @@ def _with_one_zero(array: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(parts, [field.name for field in array.type], mask=pc.is_null(array))
 
 
-def _filled(array: pa.Array, value: float) -> pa.Array:
+def _fill_nulls(array: pa.Array, value: float) -> pa.Array:
     return array.fill_null(value) if array.null_count else array
 
 
-def _values(array: pa.Array) -> NDArray[np.uint64]:
+def _values_to_hash(array: pa.Array) -> NDArray[np.uint64]:
     kind = array.type
     if pa.types.is_integer(kind):
-        numbers: NDArray[Any] = _filled(array, 0).to_numpy(zero_copy_only=False)
+        numbers: NDArray[Any] = _fill_nulls(array, 0).to_numpy(zero_copy_only=False)
         return numbers.astype(np.uint64) if kind == pa.uint64() else numbers.astype(np.int64).view(np.uint64)
     if pa.types.is_boolean(kind):
-        flags: NDArray[np.bool_] = _filled(array, False).to_numpy(zero_copy_only=False)
+        flags: NDArray[np.bool_] = _fill_nulls(array, False).to_numpy(zero_copy_only=False)
         return flags.astype(np.uint64)
     if pa.types.is_floating(kind):
-        doubles = _filled(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0
+        doubles = _fill_nulls(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0
         return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
     if pa.types.is_timestamp(kind):
-        return _values(array.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64()))
+        return _values_to_hash(array.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64()))
     if pa.types.is_date(kind):
-        return _values(array.cast(pa.date32()).cast(pa.int32()))
+        return _values_to_hash(array.cast(pa.date32()).cast(pa.int32()))
     if _is_bytes(kind):
         return hash_bytes(array.cast(pa.large_binary()))
     return hash_bytes(_as_text(array).cast(pa.large_binary()))
@@ -261,7 +261,7 @@ class KeyCodes:
     """
 
     @classmethod
-    def restored(cls, keys: Sequence[Sequence[str]], store: SegmentStore, ref: Ref | None) -> KeyCodes:
+    def restore(cls, keys: Sequence[Sequence[str]], store: SegmentStore, ref: Ref | None) -> KeyCodes:
         """Restores the codes that ``write`` has written; ``ref`` is None if it wrote nothing."""
         return cls(keys, None if ref is None else store.read(ref))
 
@@ -269,7 +269,7 @@ class KeyCodes:
         """``keys`` names the columns of the key of each input; none for no key. ``stored``: the table that ``table``
         returned."""
         self._keys = [tuple(names) for names in keys]
-        self._shared: dict[_Values, tuple[int, int]] = {}
+        self._numbers_by_values: dict[_Values, tuple[int, int]] = {}
         """For each key that shares its hash, or did when it got its code: the hash and the code."""
         self._types: list[pa.DataType] = []
         """The types of the key's values."""
@@ -277,39 +277,41 @@ class KeyCodes:
             columns = [stored.column(name) for name in stored.column_names if name.startswith(_VALUE)]
             values = zip(*(column.to_pylist() for column in columns), strict=True)
             numbers = zip(stored.column(HASH_COLUMN).to_pylist(), stored.column(CODE_COLUMN).to_pylist(), strict=True)
-            self._shared = dict(zip(values, numbers, strict=True))
+            self._numbers_by_values = dict(zip(values, numbers, strict=True))
             self._types = [column.type for column in columns]
 
     def __len__(self) -> int:
         """Returns the number of keys whose codes are stored."""
-        return len(self._shared)
+        return len(self._numbers_by_values)
 
-    def apply(self, held: RetainedEvents, known: Sequence[pa.Table] = ()) -> RetainedEvents:
+    def apply(self, events: RetainedEvents, state_tables: Sequence[pa.Table] = ()) -> RetainedEvents:
         """Returns these events, in order of arrival, with the codes of their keys in place of the hashes.
 
-        ``known``: tables with the state of keys, with their codes in ``KEY_COLUMN`` and the key columns. A key in these
-        tables keeps its code even if an event has another key with the same hash.
+        ``state_tables``: tables with the state of keys, with their codes in ``KEY_COLUMN`` and the key columns. A key
+        in these tables keeps its code even if an event has another key with the same hash.
         """
-        if held.keys is None or not any(self._keys):
-            return held
-        columns = key_rows(held.payload, held.streams, self._keys).columns
-        codes = self._without_collisions(held.keys, columns, known)
-        return held if codes is held.keys else replace(held, keys=codes)
+        if events.keys is None or not any(self._keys):
+            return events
+        columns = key_rows(events.payload, events.streams, self._keys).columns
+        codes = self._without_collisions(events.keys, columns, state_tables)
+        return events if codes is events.keys else replace(events, keys=codes)
 
-    def of_rows(self, rows: pa.Table, hashes: NDArray[np.int64], known: Sequence[pa.Table] = ()) -> NDArray[np.int64]:
+    def codes_of_rows(
+        self, rows: pa.Table, hashes: NDArray[np.int64], state_tables: Sequence[pa.Table] = ()
+    ) -> NDArray[np.int64]:
         """Returns the codes of keys; ``rows`` has the key columns of the first input."""
-        return self._without_collisions(hashes, [rows.column(name) for name in self._keys[0]], known)
+        return self._without_collisions(hashes, [rows.column(name) for name in self._keys[0]], state_tables)
 
     def table(self) -> pa.Table | None:
         """Returns a table of the keys whose code is not their hash, with both; None if there are none."""
-        if not self._shared:
+        if not self._numbers_by_values:
             return None
-        columns = zip(*self._shared, strict=True)
+        columns = zip(*self._numbers_by_values, strict=True)
         values = {
-            f"{_VALUE}{place}": pa.array(column, kind)
-            for place, (column, kind) in enumerate(zip(columns, self._types, strict=True))
+            f"{_VALUE}{number}": pa.array(column, kind)
+            for number, (column, kind) in enumerate(zip(columns, self._types, strict=True))
         }
-        hashes, codes = zip(*self._shared.values(), strict=True)
+        hashes, codes = zip(*self._numbers_by_values.values(), strict=True)
         return pa.table({HASH_COLUMN: pa.array(hashes, pa.int64()), CODE_COLUMN: pa.array(codes, pa.int64()), **values})
 
     def write(
@@ -317,100 +319,111 @@ class KeyCodes:
         writer: SegmentWriter,
         events: NDArray[np.int64] | None,
         flags: NDArray[np.uint8] | None,
-        known: Sequence[pa.Table],
+        state_tables: Sequence[pa.Table],
     ) -> Ref | None:
-        """Writes the codes that must be stored; returns None if there are none.
+        """Writes the codes that must be stored, and returns a reference to them; None if there are none.
 
-        ``events`` and ``flags``: the code and the flags of each event. Keys are forgotten first if the task has neither
-        a needed event of them nor a row in ``known``. None for ``events`` forgets none.
+        Before that, keys are forgotten of which the task has neither a needed event nor a row in ``state_tables``.
+        ``events`` and ``flags``: the code and the flags of each event of the task; if ``events`` is None, no key is
+        forgotten.
         """
-        if self._shared and events is not None:
+        if self._numbers_by_values and events is not None:
             assert flags is not None
-            left = [table.column(KEY_COLUMN).to_numpy() for table in known]
-            self.keep(np.concatenate([events[is_needed(flags)], *left]))
+            needed_codes = [table.column(KEY_COLUMN).to_numpy() for table in state_tables]
+            self.keep(np.concatenate([events[is_needed(flags)], *needed_codes]))
         table = self.table()
         return None if table is None else writer.add(table)
 
     def keep(self, codes: NDArray[np.int64]) -> None:
-        """Forgets the keys with other codes, which have neither events nor state in the task."""
-        left = set(codes.tolist())
-        shared = {values: numbers for values, numbers in self._shared.items() if numbers[1] in left}
-        times = Counter(hashed for hashed, _ in shared.values())
-        self._shared = {
-            values: (hashed, code) for values, (hashed, code) in shared.items() if code != hashed or times[hashed] > 1
+        """Forgets all keys but those with these codes; the others have neither events nor state in the task."""
+        kept_codes = set(codes.tolist())
+        kept = {values: numbers for values, numbers in self._numbers_by_values.items() if numbers[1] in kept_codes}
+        keys_per_hash = Counter(key_hash for key_hash, _ in kept.values())
+        self._numbers_by_values = {
+            values: (key_hash, code)
+            for values, (key_hash, code) in kept.items()
+            if code != key_hash or keys_per_hash[key_hash] > 1
         }
 
     def _without_collisions(
-        self, hashes: NDArray[np.int64], columns: Sequence[pa.ChunkedArray], known: Sequence[pa.Table]
+        self, hashes: NDArray[np.int64], columns: Sequence[pa.ChunkedArray], state_tables: Sequence[pa.Table]
     ) -> NDArray[np.int64]:
-        known = [table for table in known if table.num_rows]
-        before = [[table.column(name) for table in known] for name in self._keys[0]]
-        every = [[*older, column] for older, column in zip(before, columns, strict=True)]
-        if not self._shared and len(every) == 1 and all(_is_exact(column) for column in every[0]):
+        state_tables = [table for table in state_tables if table.num_rows]
+        columns_of_states = [[table.column(name) for table in state_tables] for name in self._keys[0]]
+        parts_by_column = [
+            [*earlier_parts, column] for earlier_parts, column in zip(columns_of_states, columns, strict=True)
+        ]
+        if (
+            not self._numbers_by_values
+            and len(parts_by_column) == 1
+            and all(_hashes_identify(column) for column in parts_by_column[0])
+        ):
             return hashes
-        compared = [_joined([comparable(part) for part in parts]) for parts in every]
-        self._types = [column.type for column in compared]
-        given = np.concatenate([*(table.column(KEY_COLUMN).to_numpy() for table in known), hashes])
-        codes = self._codes(given, compared)
-        return hashes if codes is given else codes[len(given) - len(hashes) :]
+        comparable_columns = [_concatenate([comparable(part) for part in parts]) for parts in parts_by_column]
+        self._types = [column.type for column in comparable_columns]
+        codes_and_hashes = np.concatenate([*(table.column(KEY_COLUMN).to_numpy() for table in state_tables), hashes])
+        codes = self._codes(codes_and_hashes, comparable_columns)
+        return hashes if codes is codes_and_hashes else codes[len(codes_and_hashes) - len(hashes) :]
 
     def _codes(self, hashes: NDArray[np.int64], columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         if not len(hashes):
             return hashes
         keys, count = value_codes(columns)
-        if not self._shared and count == pc.count_distinct(pa.array(hashes)).as_py():  # each key has its own hash
+        # If there are as many hashes as keys, each key has its own hash.
+        if not self._numbers_by_values and count == pc.count_distinct(pa.array(hashes)).as_py():
             return hashes
-        _, firsts, keys = np.unique(keys, return_index=True, return_inverse=True)
-        codes = hashes[firsts]
-        distinct, times = np.unique(codes, return_counts=True)
-        numbers = [number for pair in self._shared.values() for number in pair]
-        doubtful = np.isin(codes, distinct[times > 1]) | np.isin(codes, np.array(numbers, np.int64))
-        if not doubtful.any():
+        _, first_rows, keys = np.unique(keys, return_index=True, return_inverse=True)
+        codes = hashes[first_rows]
+        distinct, counts = np.unique(codes, return_counts=True)
+        stored_numbers = [number for pair in self._numbers_by_values.values() for number in pair]
+        may_collide = np.isin(codes, distinct[counts > 1]) | np.isin(codes, np.array(stored_numbers, np.int64))
+        if not may_collide.any():
             return hashes
-        taken = set(codes[~doubtful].tolist()) | {code for _, code in self._shared.values()}
-        for key in sorted(np.flatnonzero(doubtful).tolist(), key=firsts.__getitem__):
-            values = tuple(column[int(firsts[key])].as_py() for column in columns)
-            codes[key] = self._code_of(values, int(codes[key]), taken)
+        codes_in_use = set(codes[~may_collide].tolist()) | {code for _, code in self._numbers_by_values.values()}
+        for key in sorted(np.flatnonzero(may_collide).tolist(), key=first_rows.__getitem__):
+            values = tuple(column[int(first_rows[key])].as_py() for column in columns)
+            codes[key] = self._code_of(values, int(codes[key]), codes_in_use)
         return codes[keys]
 
-    def _code_of(self, values: _Values, hashed: int, taken: set[int]) -> int:
-        if values not in self._shared:
-            code = hashed
-            while code in taken:
-                given = repr([code, *values]).encode()
-                code = int.from_bytes(blake2b(given, digest_size=8).digest(), "little", signed=True)
-            taken.add(code)
-            self._shared[values] = hashed, code
-        return self._shared[values][1]
+    def _code_of(self, values: _Values, key_hash: int, codes_in_use: set[int]) -> int:
+        if values not in self._numbers_by_values:
+            code = key_hash
+            while code in codes_in_use:
+                text = repr([code, *values]).encode()
+                code = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
+            codes_in_use.add(code)
+            self._numbers_by_values[values] = key_hash, code
+        return self._numbers_by_values[values][1]
 
 
 def key_rows(payload: pa.Table, streams: NDArray[np.int8] | None, keys: Sequence[Sequence[str]]) -> pa.Table:
     """Returns the key columns of events, with the names of the first input; ``streams``: the input of each event."""
     if len({tuple(names) for names in keys}) == 1:
-        return _decoded(payload.select(list(keys[0])))
+        return _decode_dictionaries(payload.select(list(keys[0])))
     assert streams is not None  # there are several inputs
-    places = [np.flatnonzero(streams == code) for code in range(len(keys))]
+    rows_by_input = [np.flatnonzero(streams == number) for number in range(len(keys))]
     parts = [
         payload.select(list(names)).take(pa.array(rows)).rename_columns(list(keys[0]))
-        for names, rows in zip(keys, places, strict=True)
+        for names, rows in zip(keys, rows_by_input, strict=True)
     ]
-    joined = pa.concat_tables([_decoded(part) for part in parts], promote_options="permissive")  # int and long
-    return joined.take(pa.array(np.argsort(np.concatenate(places))))
+    # Permissive, because an input may have int where another has long.
+    by_input = pa.concat_tables([_decode_dictionaries(part) for part in parts], promote_options="permissive")
+    return by_input.take(pa.array(np.argsort(np.concatenate(rows_by_input))))
 
 
-def _decoded(table: pa.Table) -> pa.Table:
-    for place, column in enumerate(table.columns):
+def _decode_dictionaries(table: pa.Table) -> pa.Table:
+    for number, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type):
-            name = table.column_names[place]
-            table = table.set_column(place, name, column.cast(column.type.value_type))
+            name = table.column_names[number]
+            table = table.set_column(number, name, column.cast(column.type.value_type))
     return table
 
 
-def _is_exact(column: pa.ChunkedArray) -> bool:
-    return is_one_to_one(column.type) and not column.null_count
+def _hashes_identify(column: pa.ChunkedArray) -> bool:
+    return has_distinct_hashes(column.type) and not column.null_count
 
 
-def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+def _concatenate(parts: Sequence[pa.Array]) -> pa.Array:
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
@@ -437,7 +450,7 @@ class ListedRows:
                 why=f"with_key names {len(key)} columns: {', '.join(key)}",
                 do="list a tuple of as many values for each key",
             )
-        columns = {name: _column(name, [row[at] for row in rows], schema) for at, name in enumerate(key)}
+        columns = {name: _key_column(name, [row[at] for row in rows], schema) for at, name in enumerate(key)}
         return ListedRows(pa.table(columns), listed.since)
 
     @cached_property
@@ -454,7 +467,7 @@ class ListedRows:
         return tuple(ListedRows(part, self.since) for part in parts)
 
 
-def _column(name: str, values: Sequence[object], schema: pa.Schema) -> pa.Array:
+def _key_column(name: str, values: Sequence[object], schema: pa.Schema) -> pa.Array:
     kind = value_type(schema.field(name).type)
     try:
         return pa.array(values, kind)

@@ -76,12 +76,12 @@ def element(name: str, *content: str, **attributes: object) -> str:
     In attribute names ``_`` stands for ``-``, and a trailing one is dropped (``class_``). Numbers get one decimal.
     Attributes with None or False are left out; True gives an attribute without a value.
     """
-    given = "".join(
+    attribute_text = "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
     )
     if name in ("rect", "circle", "path", "input", "meta", "link") and not content:
-        return f"<{name}{given}/>" if name not in ("input", "meta", "link") else f"<{name}{given}>"
-    return f"<{name}{given}>{''.join(content)}</{name}>"
+        return f"<{name}{attribute_text}/>" if name not in ("input", "meta", "link") else f"<{name}{attribute_text}>"
+    return f"<{name}{attribute_text}>{''.join(content)}</{name}>"
 
 
 def escaped(value: object, most: int = 400) -> str:
@@ -94,8 +94,8 @@ def _attribute(key: str, value: object) -> str:
     name = key.removesuffix("_").replace("_", "-")
     if value is True:
         return f" {name}"
-    shown = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
-    return f" {name}='{html.escape(printable(shown), quote=True)}'"
+    value_text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+    return f" {name}='{html.escape(printable(value_text), quote=True)}'"
 
 
 # Pieces of HTML: text, tables, and the frame around the output of a notebook's cell.
@@ -136,7 +136,7 @@ def text(value: object) -> str:
 
 
 def framed(*parts: str) -> str:
-    """Returns parts of HTML with the style that they need, for a notebook's cell."""
+    """Returns parts of HTML in an element with their style, as output of a notebook's cell."""
     return f"<style>{_STYLE}</style><div class='windbolt'>{''.join(parts)}</div>"
 
 
@@ -158,15 +158,24 @@ def monospaced(picture: str) -> str:
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
     """Returns a table; numbers stand to the right, with commas between thousands."""
     rows = list(rows)
-    numeric = [bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(titles))]
-    kinds = [" class='n'" if right else "" for right in numeric]
-    head = "".join(f"<th scope='col'{kind}>{text(title)}</th>" for title, kind in zip(titles, kinds, strict=True))
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int | float) for row in rows) for column in range(len(titles))
+    ]
+    cell_attributes = [" class='n'" if is_numeric else "" for is_numeric in numeric]
+    head = "".join(
+        f"<th scope='col'{attributes}>{text(title)}</th>"
+        for title, attributes in zip(titles, cell_attributes, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{_cell(value)}</td>" for value, kind in zip(row, kinds, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(
+            f"<td{attributes}>{_cell(value)}</td>" for value, attributes in zip(row, cell_attributes, strict=True)
+        )
+        + "</tr>"
         for row in rows
     )
-    named = f"<caption class='dim' style='text-align:left'>{text(caption)}</caption>" if caption else ""
-    return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    caption_element = f"<caption class='dim' style='text-align:left'>{text(caption)}</caption>" if caption else ""
+    return f"<table>{caption_element}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: object) -> str:
@@ -198,56 +207,60 @@ class Layers:
     width: float
 
 
-def layered(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
+def lay_out(widths: Mapping[str, float], edges: Sequence[Edge], gap: float) -> Layers:
     """Places boxes of these widths; ``gap``: the least distance between two boxes of a layer."""
-    back, edges = _circles_broken(edges)
+    back_edges, edges = _split_back_edges(edges)
     layer = _layers_of(list(widths), edges)
     bends = {
         edge: [f"{number}:{at}" for at in range(layer[edge[0]] + 1, layer[edge[1]])]
         for number, edge in enumerate(dict.fromkeys(edges))
     }
-    all_widths = {**widths, **{name: 0.0 for between in bends.values() for name in between}}
+    all_widths = {**widths, **{name: 0.0 for bend_names in bends.values() for name in bend_names}}
     rows: list[list[str]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
     for name in widths:
         rows[layer[name]].append(name)
     neighbours: dict[str, list[str]] = defaultdict(list)
-    for (source, target), between in bends.items():
-        chain = [source, *between, target]
-        for at, name in enumerate(between, layer[source] + 1):
+    for (source, target), bend_names in bends.items():
+        chain = [source, *bend_names, target]
+        for at, name in enumerate(bend_names, layer[source] + 1):
             rows[at].append(name)
         for before, after in pairwise(chain):
             neighbours[before].append(after)
             neighbours[after].append(before)
-    place = {name: (at, number) for at, row in enumerate(rows) for number, name in enumerate(row)}
-    up = {name: [each for each in neighbours[name] if place[each][0] < place[name][0]] for name in place}
-    down = {name: [each for each in neighbours[name] if place[each][0] > place[name][0]] for name in place}
-    rows = _ordered(rows, up, down)
-    centres = _placed(rows, all_widths, up, down, gap)
-    left = min((centres[name] - all_widths[name] / 2 for name in centres), default=0.0)
-    centres = {name: centre - left for name, centre in centres.items()}
+    position = {name: (at, number) for at, row in enumerate(rows) for number, name in enumerate(row)}
+    neighbours_above = {
+        name: [each for each in neighbours[name] if position[each][0] < position[name][0]] for name in position
+    }
+    neighbours_below = {
+        name: [each for each in neighbours[name] if position[each][0] > position[name][0]] for name in position
+    }
+    rows = _order_layers(rows, neighbours_above, neighbours_below)
+    centres = _place_boxes(rows, all_widths, neighbours_above, neighbours_below, gap)
+    leftmost = min((centres[name] - all_widths[name] / 2 for name in centres), default=0.0)
+    centres = {name: centre - leftmost for name, centre in centres.items()}
     return Layers(
         {name: centres[name] for name in widths},
         layer,
         {
-            **dict.fromkeys(back, ()),
-            **{edge: tuple(centres[name] for name in between) for edge, between in bends.items()},
+            **dict.fromkeys(back_edges, ()),
+            **{edge: tuple(centres[name] for name in bend_names) for edge, bend_names in bends.items()},
         },
         max((centres[name] + all_widths[name] / 2 for name in centres), default=0.0),
     )
 
 
-def _circles_broken(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
+def _split_back_edges(edges: Sequence[Edge]) -> tuple[list[Edge], list[Edge]]:
     """Returns the edges that close a circle, and the other edges. Only unchecked graphs have circles."""
-    below: dict[str, set[str]] = defaultdict(set)
-    back, kept = [], []
+    reachable: dict[str, set[str]] = defaultdict(set)
+    back_edges, other_edges = [], []
     for source, target in dict.fromkeys(edges):
-        if source == target or source in below[target]:
-            back.append((source, target))
+        if source == target or source in reachable[target]:
+            back_edges.append((source, target))
             continue
-        kept.append((source, target))
-        for name in [name for name in list(below) if name == source or source in below[name]] + [source]:
-            below[name] |= {target, *below[target]}
-    return back, kept
+        other_edges.append((source, target))
+        for name in [name for name in list(reachable) if name == source or source in reachable[name]] + [source]:
+            reachable[name] |= {target, *reachable[target]}
+    return back_edges, other_edges
 
 
 def _layers_of(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
@@ -268,21 +281,22 @@ def _layers_of(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
 Neighbours = Mapping[str, Sequence[str]]
 
 
-def _ordered(rows: list[list[str]], up: Neighbours, down: Neighbours) -> list[list[str]]:
-    """Returns the layers, ordered by some sweeps that keep the order with the fewest crossings."""
-    best, fewest = rows, _crossings(rows, down)
+def _order_layers(rows: list[list[str]], above: Neighbours, below: Neighbours) -> list[list[str]]:
+    """Returns the layers with their boxes in another order: of the orders that some sweeps try, the one with the fewest
+    crossings."""
+    best, fewest = rows, _crossings(rows, below)
     for sweep in range(_SWEEPS):
         rows = [list(row) for row in rows]
-        beside, order = (up, rows) if sweep % 2 == 0 else (down, rows[::-1])
+        neighbours, order = (above, rows) if sweep % 2 == 0 else (below, rows[::-1])
         for row, reference in zip(order[1:], order, strict=False):
             number = {name: at for at, name in enumerate(reference)}
-            known = {name: [number[each] for each in beside[name]] for name in row}
+            neighbour_numbers = {name: [number[each] for each in neighbours[name]] for name in row}
             middle = {
-                name: sum(places) / len(places) if places else float(at)
-                for at, (name, places) in enumerate(known.items())
+                name: sum(numbers) / len(numbers) if numbers else float(at)
+                for at, (name, numbers) in enumerate(neighbour_numbers.items())
             }
             row.sort(key=middle.__getitem__)
-        if (crossings := _crossings(rows, down)) < fewest:
+        if (crossings := _crossings(rows, below)) < fewest:
             best, fewest = rows, crossings
     return best
 
@@ -296,38 +310,45 @@ def _crossings(rows: Sequence[Sequence[str]], down: Neighbours) -> int:
     return total
 
 
-def _placed(
-    rows: Sequence[Sequence[str]], widths: Mapping[str, float], up: Neighbours, down: Neighbours, gap: float
+def _place_boxes(
+    rows: Sequence[Sequence[str]], widths: Mapping[str, float], above: Neighbours, below: Neighbours, gap: float
 ) -> dict[str, float]:
     """Returns the centre of each box: as near to the centre of its neighbours as the order of its layer allows."""
     centres: dict[str, float] = {}
     for row in rows:
-        _settle(row, dict.fromkeys(row, 0.0), widths, gap, centres)
+        _place_layer(row, dict.fromkeys(row, 0.0), widths, gap, centres)
     for sweep in range(_SWEEPS):
-        beside, order = (up, rows) if sweep % 2 == 0 else (down, rows[::-1])
+        neighbours, order = (above, rows) if sweep % 2 == 0 else (below, rows[::-1])
         for row in order:
-            wanted = {
-                name: sum(centres[each] for each in beside[name]) / len(beside[name]) if beside[name] else centres[name]
+            wanted_centres = {
+                name: sum(centres[each] for each in neighbours[name]) / len(neighbours[name])
+                if neighbours[name]
+                else centres[name]
                 for name in row
             }
-            _settle(row, wanted, widths, gap, centres)
+            _place_layer(row, wanted_centres, widths, gap, centres)
     return centres
 
 
-def _settle(
-    row: Sequence[str], wanted: Mapping[str, float], widths: Mapping[str, float], gap: float, centres: dict[str, float]
+def _place_layer(
+    row: Sequence[str],
+    wanted_centres: Mapping[str, float],
+    widths: Mapping[str, float],
+    gap: float,
+    centres: dict[str, float],
 ) -> None:
-    """Places a layer: least squares from the wanted places, in order and without overlaps (pool adjacent violators)."""
+    """Writes the centres of the boxes of a layer to ``centres``: as near as possible to the wanted centres (least
+    squares), in order and without overlaps (pool adjacent violators)."""
     offsets, at = [], 0.0
     for number, name in enumerate(row):
         at += 0.0 if number == 0 else (widths[row[number - 1]] + widths[name]) / 2 + gap
         offsets.append(at)
     pools: list[tuple[float, int]] = []
     for name, offset in zip(row, offsets, strict=True):
-        total, count = wanted[name] - offset, 1
+        total, count = wanted_centres[name] - offset, 1
         while pools and pools[-1][0] / pools[-1][1] > total / count:
-            before, several = pools.pop()
-            total, count = total + before, count + several
+            total_before, count_before = pools.pop()
+            total, count = total + total_before, count + count_before
         pools.append((total, count))
     shifts = [total / count for total, count in pools for _ in range(count)]
     centres.update({name: shift + offset for name, shift, offset in zip(row, shifts, offsets, strict=True)})
@@ -336,13 +357,13 @@ def _settle(
 # A graph of boxes and arrows as SVG.
 
 
-_LETTER, _LINE, _PAD = 6.7, 16, 10
+_LETTER_WIDTH, _LINE_HEIGHT, _PADDING = 6.7, 16, 10
 """Pixels: the width of a letter of 12 pixels on average, the height of a line, and the room around text."""
 _LONGEST_LABEL = 40
 """Characters of a line in a box, and of a label; the whole text is in the title, which a pointer shows."""
-_GAP, _BETWEEN = 36, 52
+_BOX_GAP, _LAYER_GAP = 36, 52
 """Pixels between two boxes of a layer, and between two layers."""
-_STEEP = 24
+_STEEP_UP_TO = 24
 """Distance to the side in pixels from which on an arrow is not steep."""
 _MARGIN = 3
 """Pixels around the whole."""
@@ -360,17 +381,17 @@ class Box:
     @property
     def lines(self) -> list[str]:
         """Returns the lines of text in the box."""
-        return [_short(line) for line in (self.name, *self.facts)]
+        return [_shorten_line(line) for line in (self.name, *self.facts)]
 
     @property
     def width(self) -> float:
         """Width in pixels."""
-        return max(len(line) for line in self.lines) * _LETTER + 2 * _PAD
+        return max(len(line) for line in self.lines) * _LETTER_WIDTH + 2 * _PADDING
 
     @property
     def height(self) -> float:
         """Height in pixels."""
-        return len(self.lines) * _LINE + _PAD
+        return len(self.lines) * _LINE_HEIGHT + _PADDING
 
 
 @dataclass(frozen=True)
@@ -390,20 +411,20 @@ def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     by_name = {box.name: box for box in boxes}
     arrows = [each for each in arrows if each.source in by_name and each.target in by_name]
     widths = {name: box.width for name, box in by_name.items()}
-    layers = layered(widths, [(each.source, each.target) for each in arrows], _GAP)
+    layers = lay_out(widths, [(each.source, each.target) for each in arrows], _BOX_GAP)
     tops, height = _tops(by_name, layers)
     labels = {(each.source, each.target): [] for each in arrows}  # type: dict[tuple[str, str], list[str]]
     for each in arrows:
         labels[each.source, each.target].append(each.label)
-    drawn = []
+    elements = []
     left, right = 0.0, layers.width
     for ends, texts in labels.items():
         points = _points(by_name, layers, tops, ends)
         meets_others = sum(target == ends[1] for _, target in labels) > 1
         label = _Label.beside(points[-2:], ", ".join(filter(None, texts)), below=meets_others)
-        drawn.append(_arrow(ends, points, label))
+        elements.append(_arrow(ends, points, label))
         left, right = min(left, label.left), max(right, label.right)
-    drawn += [_box(box, layers.centres[name], tops[layers.layer[name]]) for name, box in by_name.items()]
+    elements += [_box(box, layers.centres[name], tops[layers.layer[name]]) for name, box in by_name.items()]
     width = right - left + 2 * _MARGIN
     words = f"{', '.join(f'{box.kind} {box.name}' for box in boxes)}. " + ", ".join(
         f"{each.source} to {each.target}" for each in arrows
@@ -412,7 +433,7 @@ def as_svg(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' width='{width:.0f}' height='{height:.0f}' "
         f"viewBox='{left - _MARGIN:.0f} {-_MARGIN} {width:.0f} {height:.0f}' "
         f"font-family='system-ui,sans-serif' font-size='12'>"
-        f"<title>{text(title)}</title><desc>{text(words)}</desc>{''.join(drawn)}</svg>"
+        f"<title>{text(title)}</title><desc>{text(words)}</desc>{''.join(elements)}</svg>"
     )
 
 
@@ -421,22 +442,22 @@ def _tops(boxes: Mapping[str, Box], layers: Layers) -> tuple[list[float], float]
     tops, at = [], 0.0
     for number in range(1 + max(layers.layer.values(), default=-1)):
         tops.append(at)
-        at += max(box.height for name, box in boxes.items() if layers.layer[name] == number) + _BETWEEN
-    return tops, max(at - _BETWEEN, 0.0) + 2 * _MARGIN
+        at += max(box.height for name, box in boxes.items() if layers.layer[name] == number) + _LAYER_GAP
+    return tops, max(at - _LAYER_GAP, 0.0) + 2 * _MARGIN
 
 
 def _box(box: Box, centre: float, top: float) -> str:
     left, colour = centre - box.width / 2, f"var(--wb-{box.kind},currentColor)"
     round_ = 4 if box.kind == "bolt" else box.height / 2
-    look = (" font-weight='600'", " opacity='.8'")
+    style = (" font-weight='600'", " opacity='.8'")
     lines = "".join(
-        f"<text x='{centre:.1f}' y='{top + _LINE * (number + 1) + 1:.1f}' text-anchor='middle' fill='currentColor'"
-        f"{look[number > 0]}>{text(line)}</text>"
+        f"<text x='{centre:.1f}' y='{top + _LINE_HEIGHT * (number + 1) + 1:.1f}' text-anchor='middle' "
+        f"fill='currentColor'{style[number > 0]}>{text(line)}</text>"
         for number, line in enumerate(box.lines)
     )
-    whole = "\n".join([f"{box.kind} {box.name}", *box.facts])
+    title = "\n".join([f"{box.kind} {box.name}", *box.facts])
     return (
-        f"<g><title>{text(whole)}</title><rect x='{left:.1f}' y='{top:.1f}' width='{box.width:.1f}' "
+        f"<g><title>{text(title)}</title><rect x='{left:.1f}' y='{top:.1f}' width='{box.width:.1f}' "
         f"height='{box.height}' rx='{min(round_, 14)}' style='fill:{colour};stroke:{colour}' fill-opacity='.13' "
         f"stroke-width='1.5'/>{lines}</g>"
     )
@@ -448,10 +469,10 @@ _Point: TypeAlias = tuple[float, float]
 def _points(boxes: Mapping[str, Box], layers: Layers, tops: Sequence[float], ends: tuple[str, str]) -> list[_Point]:
     """Returns the points where an arrow leaves its box, passes the layers between, and ends above the other box."""
     source, target = ends
-    first = layers.layer[source]
-    points = [(layers.centres[source], tops[first] + boxes[source].height)]
-    for number, x in enumerate(layers.bends[ends], first + 1):
-        bottom = tops[number + 1] - _BETWEEN
+    first_layer = layers.layer[source]
+    points = [(layers.centres[source], tops[first_layer] + boxes[source].height)]
+    for number, x in enumerate(layers.bends[ends], first_layer + 1):
+        bottom = tops[number + 1] - _LAYER_GAP
         points += [(x, tops[number]), (x, bottom)]
     return [*points, (layers.centres[target], tops[layers.layer[target]] - 5)]
 
@@ -471,7 +492,7 @@ class _Label:
         """Places the label above the line, on the side where the line falls away; or below it, on the other side, if
         other arrows come from the side above."""
         (a, b), (c, d) = bend
-        side, drop = (1, -3) if c > a + _STEEP else (-1, -3) if c < a - _STEEP else (1, 4)
+        side, drop = (1, -3) if c > a + _STEEP_UP_TO else (-1, -3) if c < a - _STEEP_UP_TO else (1, 4)
         if below and drop < 0:
             side, drop = -side, 11
         return _Label(whole, (a + c) / 2 + 5 * side, (b + d) / 2 + drop, side)
@@ -488,31 +509,31 @@ class _Label:
 
     @property
     def _width(self) -> float:
-        return len(_short(self.whole)) * _LETTER
+        return len(_shorten_line(self.whole)) * _LETTER_WIDTH
 
     def svg(self) -> str:
         """Returns the words as SVG; empty if there are none."""
         anchor = "start" if self.side > 0 else "end"
         return self.whole and (
             f"<text x='{self.x:.1f}' y='{self.y:.1f}' fill='currentColor' opacity='.8' font-size='11' "
-            f"text-anchor='{anchor}'>{text(_short(self.whole))}</text>"
+            f"text-anchor='{anchor}'>{text(_shorten_line(self.whole))}</text>"
         )
 
 
 def _arrow(ends: tuple[str, str], points: Sequence[_Point], label: _Label) -> str:
     """Returns a line with an arrowhead, bent so that it leaves and enters boxes vertically."""
-    way = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    line = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2
-        way += f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
+        line += f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
     x, y = points[-1]
-    point = f"M{x - 4:.1f} {y - 2:.1f}L{x + 4:.1f} {y - 2:.1f}L{x:.1f} {y + 4.5:.1f}Z"
+    arrowhead = f"M{x - 4:.1f} {y - 2:.1f}L{x + 4:.1f} {y - 2:.1f}L{x:.1f} {y + 4.5:.1f}Z"
     words = " to ".join(ends) + (f": {label.whole}" if label.whole else "")
     return (
         f"<g fill='none' stroke='currentColor' stroke-opacity='.6' stroke-width='1.3'><title>{text(words)}</title>"
-        f"<path d='{way}'/></g><path d='{point}' fill='currentColor' opacity='.7'/>{label.svg()}"
+        f"<path d='{line}'/></g><path d='{arrowhead}' fill='currentColor' opacity='.7'/>{label.svg()}"
     )
 
 
-def _short(line: str) -> str:
+def _shorten_line(line: str) -> str:
     return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1]}…"

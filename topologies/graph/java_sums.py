@@ -1,5 +1,5 @@
-"""Decides which sums windbolt's Java code adds up from DataFrame rows or topic records, so that only sums go to Python
-(decision 141)."""
+"""Decides whether windbolt's Java code can add up the sums of a bolt from rows of a DataFrame or records of a topic, so
+that only the sums go to Python (decision 141)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LETTERS = {
     pa.bool_(): "Z", pa.int8(): "B", pa.int16(): "S", pa.int32(): "I", pa.int64(): "L", pa.date32(): "A",
     pa.float32(): "F", pa.float64(): "D",
 }  # fmt: skip
-_OF_KEYS = {pa.string(): "T", pa.binary(): "X"}
+_LETTERS_FOR_KEYS = {pa.string(): "T", pa.binary(): "X"}
 """Further types of key columns: Java only compares their values."""
-_IN_JSON = frozenset("ZBSILADTM")
+_LETTERS_IN_JSON = frozenset("ZBSILADTM")
 """Types that Java reads in JSON: no floats, which have fewer digits than their text, and no binaries."""
 
 
@@ -44,10 +44,10 @@ def _letter(kind: pa.DataType) -> str | None:
 
 
 def _key_letter(kind: pa.DataType) -> str | None:
-    return _letter(kind) or _OF_KEYS.get(kind)
+    return _letter(kind) or _LETTERS_FOR_KEYS.get(kind)
 
 
-def _micros(kind: pa.DataType) -> int | None:
+def _micros_per_unit(kind: pa.DataType) -> int | None:
     """Returns the microseconds in one unit of a time type; None if Java does not read the type."""
     if pa.types.is_date32(kind):
         return 86_400_000_000
@@ -102,8 +102,8 @@ def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | No
         return Term(field, letter, Action.ADD_UPPER_HALF), Term(field, letter, Action.ADD_LOWER_HALF)
     if isinstance(accumulator, Total):
         return (Term(field, letter, Action.ADD_FLOAT if floating else Action.ADD),)
-    none = accumulator.empty(1)[0]
-    start = none.astype(np.float64).view(np.int64) if floating else none.astype(np.int64)
+    empty_state = accumulator.empty(1)[0]
+    start = empty_state.astype(np.float64).view(np.int64) if floating else empty_state.astype(np.int64)
     if accumulator.greatest:
         action = Action.GREATEST_FLOAT if floating else Action.GREATEST
     else:
@@ -111,11 +111,11 @@ def _terms(accumulator: Accumulator, schema: pa.Schema) -> tuple[Term, ...] | No
     return (Term(field, letter, action, int(start[0])),)
 
 
-def _state(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> State:
+def _state_from_terms(accumulator: Accumulator, columns: Sequence[NDArray[np.int64]]) -> State:
     """Returns the state of an accumulator, computed from its terms, with an entry for each sum."""
     if isinstance(accumulator, WideTotal):  # of which the lower bits have more than 32 now
-        each = np.arange(len(columns[0]))
-        return accumulator.merge(list(columns), Groups(each, len(each)))
+        groups = np.arange(len(columns[0]))
+        return accumulator.merge(list(columns), Groups(groups, len(groups)))
     (column,) = columns
     if isinstance(accumulator, Total) and accumulator.floating:
         return [column.view(np.float64)]
@@ -149,28 +149,31 @@ class FrameSums:
 
     def states(self, terms: Sequence[NDArray[np.int64]]) -> list[State]:
         """Returns the state of each accumulator, with an entry for each sum."""
-        return [_state(accumulator, [terms[at] for at in places]) for accumulator, places in self.accumulators]
+        return [
+            _state_from_terms(accumulator, [terms[number] for number in term_numbers])
+            for accumulator, term_numbers in self.accumulators
+        ]
 
 
 def frame_sums(topology: Graph) -> FrameSums | None:
     """Returns the sums that Java adds up in a run of a topology; None if all rows go to Python."""
     for node in topology.windowed.values():
-        if reads_rows(topology, node) and why_rows(topology, node) is None:
-            return _sums(topology, node)
+        if reads_source_rows(topology, node) and why_rows_go_to_python(topology, node) is None:
+            return _sums_of_bolt(topology, node)
     return None
 
 
-def reads_rows(topology: Graph, node: WindowedNode) -> bool:
+def reads_source_rows(topology: Graph, node: WindowedNode) -> bool:
     """True if a bolt reads rows of a DataFrame, or of a topic with a schema, with no bolt between."""
-    return any(_has_rows(topology, each.stream) for each in node.inputs)
+    return any(_is_source_of_rows(topology, each.stream) for each in node.inputs)
 
 
-def why_rows(topology: Graph, node: WindowedNode) -> str | None:
+def why_rows_go_to_python(topology: Graph, node: WindowedNode) -> str | None:
     """Returns the reason why the rows of a bolt have to go to Python; None if Java adds them up."""
-    return next(_reasons(topology, node), None)
+    return next(_reasons_for_rows(topology, node), None)
 
 
-def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
+def _reasons_for_rows(topology: Graph, node: WindowedNode) -> Iterator[str]:
     settings, (name, _) = node.bolt.settings, node.inputs[0].stream
     if node.slicing(traced=False) is None:
         yield "sums by slice of time are not all that it needs"
@@ -188,7 +191,7 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
         yield f"{name} is read by others too"
     spout = topology.spouts[name].spout
     if isinstance(spout, KafkaSpout):
-        yield from _unread(spout)
+        yield from _reasons_of_topic(spout)
     if topology.spouts[name].defaults:
         yield f"{name} has defaults for columns"
     if not node.event_time or settings.timestamp_field is None:
@@ -196,13 +199,13 @@ def _reasons(topology: Graph, node: WindowedNode) -> Iterator[str]:
         return
     if node.admitted_by_tasks or settings.arrival is not None or settings.watermark_field is not None:
         yield "which events are late is not decided by the watermark before the batch alone"
-    yield from _types(node, settings.timestamp_field)
-    for field in _other_times(topology, node):
+    yield from _reasons_of_types(node, settings.timestamp_field)
+    for field in _unsummed_time_columns(topology, node):
         if _letter(field.type) is None:
             yield f"{field.name} ({field.type}) may have times that Python has not, whose rows are bad"
 
 
-def _unread(spout: KafkaSpout) -> Iterator[str]:
+def _reasons_of_topic(spout: KafkaSpout) -> Iterator[str]:
     """Yields reasons why Java does not read the records of a topic with a schema."""
     rows = spout.rows
     if rows.format != "json" or rows.envelope is not None:
@@ -213,15 +216,15 @@ def _unread(spout: KafkaSpout) -> Iterator[str]:
         yield "how times are written is declared, or their zone"
     for field in rows.declared:
         zone = field.type.tz if pa.types.is_timestamp(field.type) else None
-        if _key_letter(field.type) not in _IN_JSON or zone not in (None, "UTC"):
+        if _key_letter(field.type) not in _LETTERS_IN_JSON or zone not in (None, "UTC"):
             yield f"Java does not read {format_schema(pa.schema([field]))} in JSON"
 
 
-def _types(node: WindowedNode, time: str) -> Iterator[str]:
+def _reasons_of_types(node: WindowedNode, time: str) -> Iterator[str]:
     """Yields columns that Java does not read, and aggregates that it does not add up."""
     slicing = node.slicing(traced=False)
     assert slicing is not None
-    if _micros(node.schema.field(time).type) is None:
+    if _micros_per_unit(node.schema.field(time).type) is None:
         yield f"times are {node.schema.field(time).type}"
     for name in slicing.aggregates.by:
         if _key_letter(node.schema.field(name).type) is None:
@@ -235,20 +238,20 @@ def _types(node: WindowedNode, time: str) -> Iterator[str]:
             yield f"what is kept of {what} is no sum of numbers"
 
 
-def _other_times(topology: Graph, node: WindowedNode) -> list[pa.Field]:
-    """Returns the date and time columns that a run reads and does not sum, also inside lists and structs. One of them
-    may make a row bad."""
+def _unsummed_time_columns(topology: Graph, node: WindowedNode) -> list[pa.Field]:
+    """Returns the columns of dates and times, also inside lists and structs, that a run reads and does not add up; a
+    value in them that Python cannot represent makes its row bad."""
     slicing = node.slicing(traced=False)
     assert slicing is not None
-    of_sums = {node.bolt.settings.timestamp_field, *slicing.aggregates.by}
-    of_sums |= {getattr(accumulator, "field", None) for accumulator in slicing.accumulators}
+    summed_columns = {node.bolt.settings.timestamp_field, *slicing.aggregates.by}
+    summed_columns |= {getattr(accumulator, "field", None) for accumulator in slicing.accumulators}
     spout = with_needed_columns(topology).spouts[node.inputs[0].stream[0]]
     if isinstance(spout.spout, KafkaSpout):  # JSON objects are read as a whole
         return []
     return [
         field
         for field in spout.schema
-        if holds_times(field.type) and (field.name not in of_sums or _letter(field.type) is None)
+        if holds_times(field.type) and (field.name not in summed_columns or _letter(field.type) is None)
     ]
 
 
@@ -256,7 +259,7 @@ _MOST_KEYS = 60
 """Most key columns: each needs a bit that marks nulls."""
 
 
-def _has_rows(topology: Graph, stream: tuple[str, str]) -> bool:
+def _is_source_of_rows(topology: Graph, stream: tuple[str, str]) -> bool:
     component, name = stream
     node = topology.spouts.get(component)
     if node is None or name != DEFAULT_STREAM:
@@ -265,13 +268,17 @@ def _has_rows(topology: Graph, stream: tuple[str, str]) -> bool:
     return isinstance(spout, FrameSpout) or (isinstance(spout, KafkaSpout) and spout.declared is not None)
 
 
-def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
+def _sums_of_bolt(topology: Graph, node: WindowedNode) -> FrameSums:
     slicing, time = node.slicing(traced=False), node.bolt.settings.timestamp_field
     assert slicing is not None
     assert time is not None
-    made = [(each, _terms(each, node.schema) or ()) for each in slicing.accumulators]
-    looked_at = [Term(each.name, str(_letter(each.type)), Action.COUNT) for each in _other_times(topology, node)]
-    terms = tuple(dict.fromkeys([*(term for _, of_one in made for term in of_one), *looked_at]))
+    terms_by_accumulator = [(each, _terms(each, node.schema) or ()) for each in slicing.accumulators]
+    checked_times = [
+        Term(each.name, str(_letter(each.type)), Action.COUNT) for each in _unsummed_time_columns(topology, node)
+    ]
+    terms = tuple(
+        dict.fromkeys([*(term for _, own_terms in terms_by_accumulator for term in own_terms), *checked_times])
+    )
     types: dict[str, Any] = {field.name: field.type for field in node.schema}
     name = node.inputs[0].stream[0]
     spout = topology.spouts[name].spout
@@ -280,10 +287,10 @@ def _sums(topology: Graph, node: WindowedNode) -> FrameSums:
         spout=name,
         bolt=node.name,
         time=Term(time, str(_letter(types[time])), Action.NOTHING),
-        micros=_micros(types[time]) or 1,
+        micros=_micros_per_unit(types[time]) or 1,
         keys=tuple(Term(name, str(_key_letter(types[name])), Action.NOTHING) for name in slicing.aggregates.by),
         kinds=tuple(types[name] for name in slicing.aggregates.by),
         terms=terms,
-        accumulators=tuple((each, tuple(map(terms.index, of_one))) for each, of_one in made),
+        accumulators=tuple((each, tuple(map(terms.index, own_terms))) for each, own_terms in terms_by_accumulator),
         objects=None if declared is None else tuple((each.name, str(_key_letter(each.type))) for each in declared),
     )

@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segments import SegmentStore
-from manager.watermarks import input_of, partition_of
+from manager.watermarks import input_of, shown_partition
 from policies.watermarks import NONE
 from topologies.checkpoints.blocking_inputs import Question, WhyAnswer, blocking_inputs_of, marks_of
 from topologies.checkpoints.topology_fit import RunNote
 from topologies.checkpoints.why import Explanation, OtherWindows
 from topologies.engine.commit import batch_of_file
 from topologies.graph.bolt_rules import BoltRules
-from topologies.graph.html import Arrow, Box, layered
+from topologies.graph.html import Arrow, Box, lay_out
 from topologies.io.paths import shown_path
 from topologies.run.summary import spoken
 from windowing.reprs import one_line
@@ -100,7 +100,7 @@ def point_of(manifest: Manifest, bolts: Mapping[str, BoltRules], at: int | None)
         "bolts": {
             name: {
                 "accounts": _without_zeros(manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending))),
-                "fired": manifest.bolts[name].done.fired,
+                "fired": manifest.bolts[name].totals.fired,
                 "watermark": known(manifest.bolts[name].watermark.current) if rules.event_time else None,
             }
             for name, rules in bolts.items()
@@ -288,7 +288,7 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
     for each in arrows:
         if each.source in names and each.target in names:
             labels.setdefault((each.source, each.target), []).append(each.label)
-    layers = layered({box.name: float(WIDTH) for box in boxes}, list(labels), _GAP)
+    layers = lay_out({box.name: float(WIDTH) for box in boxes}, list(labels), _GAP)
     heights = {box.name: _TALL if box.name in windowed else _LOW for box in boxes}
     tops = [0.0]
     for layer in range(1 + max(layers.layer.values(), default=-1)):
@@ -349,11 +349,11 @@ def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapp
         "ended": kept[-1].closing and not sum(state.pending),
         "delay": None if watermark is None or clock is None else clock - watermark,
         "accounts": state.accounts.totals(sum(state.pending)),
-        "streams": state.accounts.of_streams(state.pending),
-        "fired": state.done.fired,
-        "suppressed": state.done.suppressed,
-        "emitted": state.done.emitted,
-        "counters": state.done.counters,
+        "streams": state.accounts.all_by_stream(state.pending),
+        "fired": state.totals.fired,
+        "suppressed": state.totals.suppressed,
+        "emitted": state.totals.emitted,
+        "counters": state.totals.counters,
         "length": rules.length,
         "marks": marks[:MOST_MARKS],
         "more_marks": max(len(marks) - MOST_MARKS, 0),
@@ -380,7 +380,7 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
         rows.append(
             {
                 "input": stream,
-                "partition": partition_of(source),
+                "partition": shown_partition(source),
                 "at": known(None if mark is None or mark <= NONE else mark),
                 "since": stands,
                 "since_exactly": source in sources.seen_at,

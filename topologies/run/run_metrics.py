@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from manager.accounts import ACCOUNTS, FINDINGS, SKIPPED
-from manager.watermarks import input_of, partition_of
+from manager.watermarks import input_of, shown_partition
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.report import BatchReport, BoltReport, bolt_report
 from topologies.graph.graph import Graph, WindowedNode
@@ -295,7 +295,7 @@ def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]
     for source, mark in report.inputs.items():
         stream = input_of(source)
         if source == stream or named:
-            label = stream, partition_of(source)  # of names that differ in a tab alone, the same
+            label = stream, shown_partition(source)  # of names that differ in a tab alone, the same
             marks[label] = min(mark, marks.get(label, mark))
         elif source not in report.idle:
             marks[stream, ""] = min(mark, marks.get((stream, ""), mark))

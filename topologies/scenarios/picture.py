@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from manager.watermarks import input_of, partition_of
+from manager.watermarks import input_of, shown_partition
 from topologies.scenarios.moments import EventOutcome, RunMoment, RunMoments, goes_by_arrival, known_ids
 from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed
 from topologies.scenarios.scenario_model import Scenario
@@ -494,7 +494,7 @@ class Stories:
 
 def source_name(source: str) -> str:
     """Returns the name of an input or partition, for display."""
-    name, partition = input_of(source).removeprefix("events."), partition_of(source)
+    name, partition = input_of(source).removeprefix("events."), shown_partition(source)
     return f"{name} partition {partition}" if partition else name
 
 

@@ -18,7 +18,7 @@ from windowing.durations import Count
 from windowing.errors import ScenarioError
 from windowing.reprs import one_line
 from windowing.settings import WindowSettings
-from windowing.timestamps import from_datetime, written
+from windowing.timestamps import from_datetime, time_in_answer
 
 # The result of a scenario, and its written form.
 
@@ -266,7 +266,7 @@ class Replayed:
 
 def times_json(times: Iterable[int | None]) -> list[int | float | str | None]:
     """Returns times in the form of results; missing ones are null."""
-    return [None if at is None else written(at) for at in times]
+    return [None if at is None else time_in_answer(at) for at in times]
 
 
 def event_json(event: AnswerEvent) -> dict[str, Any]:
@@ -279,8 +279,8 @@ def window_json(window: AnswerWindow) -> dict[str, Any]:
     """Returns a window of a result with times in milliseconds."""
     start, end = window["start"], window["end"]
     shown: dict[str, Any] = {
-        "start": None if start is None else written(start),
-        "end": None if end is None else written(end),
+        "start": None if start is None else time_in_answer(start),
+        "end": None if end is None else time_in_answer(end),
         "events": window["events"],
         "new": window["new"],
         "expired": window["expired"],
@@ -310,7 +310,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
         case float():
             return value if math.isfinite(value) else {math.inf: "+inf", -math.inf: "-inf"}.get(value)
         case datetime():
-            return written(from_datetime(value))
+            return time_in_answer(from_datetime(value))
         case date():
             return value.isoformat()
         case Decimal():

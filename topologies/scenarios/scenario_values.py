@@ -23,14 +23,14 @@ from pydantic import (
     model_validator,
 )
 
-from manager.accounts import ACCOUNTS, FINDINGS, SHOWN
+from manager.accounts import ACCOUNTS, FINDINGS, SHOWN_FINDINGS
 from windowing.durations import Count, Duration, Shift, as_duration, as_every, as_extent, as_shift
 from windowing.errors import ScenarioError, did_you_mean
 from windowing.settings import presets as azure_words
 from windowing.settings.declaration import read_partitions
 from windowing.settings.panes import PaneMode, PaneTrigger, after_clock, after_count, after_event_time
 from windowing.settings.rules import START, IdleRule, LateAction
-from windowing.timestamps import parse_end, parse_time, written
+from windowing.timestamps import parse_end, parse_time, time_in_answer
 
 # Values of scenario files: reading, checking and writing them.
 
@@ -155,10 +155,10 @@ def _value(choice: Enum) -> Any:
     return choice.value
 
 
-TimeValue = Annotated[int, PlainValidator(parse_time), PlainSerializer(written)]
-EndValue = Annotated[int, PlainValidator(parse_end), PlainSerializer(written)]
+TimeValue = Annotated[int, PlainValidator(parse_time), PlainSerializer(time_in_answer)]
+EndValue = Annotated[int, PlainValidator(parse_end), PlainSerializer(time_in_answer)]
 Anchor = Annotated[
-    int | str, PlainValidator(_anchor), PlainSerializer(lambda at: at if isinstance(at, str) else written(at))
+    int | str, PlainValidator(_anchor), PlainSerializer(lambda at: at if isinstance(at, str) else time_in_answer(at))
 ]
 DurationValue = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str)]
 Positive = Annotated[Duration, PlainValidator(_positive), PlainSerializer(str)]
@@ -314,7 +314,7 @@ def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]
 Counts = Annotated[
     dict[str, Annotated[int, Field(ge=0)]],
     Field(min_length=1),
-    AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, *SHOWN))),
+    AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, *SHOWN_FINDINGS))),
 ]
 Metrics = Annotated[dict[str, int | float], Field(min_length=1), AfterValidator(lambda value: _only(value, METRICS))]
 

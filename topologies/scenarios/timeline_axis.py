@@ -21,7 +21,7 @@ from topologies.scenarios.scenario_values import ClockStep, EventStep
 from windowing.durations import Count, Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import Aligned, Bounds
-from windowing.timestamps import EARLIEST, FOREVER, LATEST, to_datetime, written
+from windowing.timestamps import EARLIEST, FOREVER, LATEST, time_in_answer, to_datetime
 
 # Times in the form of drawings.
 
@@ -36,7 +36,7 @@ def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> 
     if at == FOREVER:
         return "+inf"
     if not as_clock or not EARLIEST <= at <= LATEST:
-        return str(written(at))
+        return str(time_in_answer(at))
     moment = to_datetime(at)
     text = f"{moment:%m-%d %H:%M}" if dated else f"{moment:%H:%M}"
     if seconds:

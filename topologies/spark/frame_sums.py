@@ -376,4 +376,4 @@ def _private_files(context: Context, count: int) -> Iterator[str]:
         yield place
     finally:
         for number in range(count):
-            delete(store.filesystem, f"{place}{number}", missing=True)
+            delete(store.filesystem, f"{place}{number}", missing_ok=True)

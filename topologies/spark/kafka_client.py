@@ -280,7 +280,7 @@ class KafkaRanges:
             yield files if self._read(ranges, f"{store.root}/{context.key}", files) else None
         finally:
             for file in (file for of_spout in files.values() for file in of_spout):
-                delete(store.filesystem, file.path, missing=True)
+                delete(store.filesystem, file.path, missing_ok=True)
 
     @property
     def usable(self) -> bool:
@@ -418,7 +418,7 @@ class KafkaSenders:
             self._close(name)
             return False
         finally:
-            delete(store.filesystem, path, missing=True)
+            delete(store.filesystem, path, missing_ok=True)
         return True
 
     def close(self) -> None:

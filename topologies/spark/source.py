@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, StructField, StructType
 
 from manager.remote import root_and_path
-from manager.storage.files import during
+from manager.storage.files import storage_errors_during
 from manager.storage.hdfs import is_hdfs
 from topologies.checkpoints.file_journal import FileLog, JournalMoved, log_offset
 from topologies.checkpoints.inspect_spouts import refuse_missing
@@ -78,7 +78,7 @@ class PlannedFiles:
         """Called by Java: returns the last log entry of the next batch, as ``{"logOffset":7}``; None without new files.
         ``asked``: the last entry of the previous batch."""
         try:
-            with during("planning the next batch", "it was not begun, and nothing is lost"):
+            with storage_errors_during("planning the next batch", "it was not begun, and nothing is lost"):
                 return self._answer(asked)
         except BaseException as error:
             self.failure = error

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from manager.remote import hadoop_name
 from manager.storage.segments import Ref
 from topologies.engine.task_data import SinkBatch
-from topologies.graph.builder import feedback_loops
+from topologies.graph.builder import feedback_loop_errors
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.formats import file_format
 from topologies.io.paths import canonical_place, locate, shown_path
@@ -77,7 +77,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
             folders[place] = name
             of_files = FileSink(folder, file_format("parquet", "writing"))
             sinks[name] = replace(node, sink=of_files)
-            for loop in feedback_loops(spouts, [sinks[name]]):
+            for loop in feedback_loop_errors(spouts, [sinks[name]]):
                 raise loop
     return topology if sinks == topology.sinks else replace(topology, sinks=sinks)
 

@@ -268,7 +268,7 @@ def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[
 # their own.
 
 
-SOURCE, OPEN, READ, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
+SOURCE, OPEN, EVENT_COLUMNS, AGGREGATE, FAILURES, NONE = "source", "open", "read", "aggregate", "failures", "none"
 UNREAD = "unread"
 
 
@@ -276,7 +276,7 @@ UNREAD = "unread"
 class Parts:
     """Names of a step's components: fixed for the first step, with the step's name as prefix for others."""
 
-    read: str = READ
+    read: str = EVENT_COLUMNS
     aggregate: str = AGGREGATE
     failures: str = FAILURES
     none: str = NONE
@@ -285,7 +285,7 @@ class Parts:
     def of(cls, step: Step) -> Parts:
         """Returns the names for a further step: ``totals-read``, ``totals-aggregate``."""
         name = named_by(step.name)
-        return cls(*(f"{name}-{part}" for part in (READ, AGGREGATE, FAILURES, NONE)))
+        return cls(*(f"{name}-{part}" for part in (EVENT_COLUMNS, AGGREGATE, FAILURES, NONE)))
 
 
 def named_by(name: str) -> str:

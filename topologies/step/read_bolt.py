@@ -29,7 +29,7 @@ from topologies.step.config import Details, DslKey, HashKey, HeadersKey, KeySect
 from topologies.step.rule_values import Event, RuleError, as_key, events_of, header_text
 from topologies.step.rules import Rule
 from windowing.bolts.bolt import BatchBolt
-from windowing.events import objects_of
+from windowing.events import to_objects
 from windowing.schema import DEFAULT_STREAM, Emit, EmittedRows, format_schema, parse_schema
 from windowing.window import TupleWindow
 
@@ -110,7 +110,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """Returns the values as objects; None for messages without headers, the usual case."""
     if pa.types.is_list(column.type) and not pc.max(pc.list_value_length(column)).as_py():
         return [None] * len(column)
-    return objects_of(column)
+    return to_objects(column)
 
 
 def header_bytes(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, bytes]:
@@ -426,16 +426,16 @@ def has_headers(table: pa.Table) -> bool:
 
 
 def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[Read]:
-    values = objects_of(table.column("value"))
+    values = to_objects(table.column("value"))
     headers: list[dict[str, str]]
     if not any_headers:
         read, headers = read_many(messages, values), [{} for _ in values]
     else:
-        pairs: list[Pairs | None] = objects_of(table.column("headers"))
+        pairs: list[Pairs | None] = to_objects(table.column("headers"))
         read = read_many(messages, values, [header_bytes(each) for each in pairs])
         headers = [header_texts(each) for each in pairs]
     topic = table.column("topic")
-    topics = objects_of(topic.fill_null("") if topic.null_count else topic)
+    topics = to_objects(topic.fill_null("") if topic.null_count else topic)
     events: list[Read] = list(events_of(read, topics, _texts(table.column("key")), headers))
     if Unreadable in map(type, read):
         return [value if type(value) is Unreadable else event for value, event in zip(read, events, strict=True)]
@@ -445,9 +445,9 @@ def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> lis
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
     """Returns bytes as texts; invalid UTF-8 is escaped."""
     try:
-        return objects_of(column.cast(pa.string()))
+        return to_objects(column.cast(pa.string()))
     except pa.ArrowInvalid:
-        return [None if value is None else decoded(value) for value in objects_of(column)]
+        return [None if value is None else decoded(value) for value in to_objects(column)]
 
 
 def _at_once(table: pa.Table) -> int:
@@ -485,7 +485,7 @@ def keys_at_once(section: KeySection, table: pa.Table) -> list[str] | None:
     if not isinstance(section, MessageKey) or table.column("key").null_count:
         return None
     try:
-        return objects_of(table.column("key").cast(pa.string()))
+        return to_objects(table.column("key").cast(pa.string()))
     except pa.ArrowInvalid:  # at least one is not UTF-8
         return None
 

@@ -26,11 +26,11 @@ from windowing.bolts.bolt import (
     TaskBolt,
     TaskContext,
     copy_bolt,
-    first_state,
+    own_initial_state,
 )
 from windowing.bolts.joins import Join
 from windowing.bolts.passing import AlterLifetime
-from windowing.bolts.read_code import rebound
+from windowing.bolts.read_code import rebind_to_copy
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.calls import checked_value
 from windowing.columns import stable_order
@@ -166,9 +166,9 @@ def prepared(
     ready = copy_bolt(bolt)
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
-        ready = rebound(ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), ready)
+        ready = rebind_to_copy(ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), ready)
     if isinstance(ready, StatefulTaskBolt):
-        ready.state = first_state(ready)
+        ready.state = own_initial_state(ready)
     ready.prepare(TaskContext(name, 0, 1))
     return ready
 

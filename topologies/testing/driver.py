@@ -34,7 +34,7 @@ from topologies.run.clock import system_clock
 from topologies.run.options import check_built
 from topologies.testing.given_rows import GivenRows, Moment, as_table, given_moment
 from windowing.bolts.aggregate_bolt import AggregateBolt, BoundAggregates
-from windowing.bolts.read_code import rebound
+from windowing.bolts.read_code import rebind_to_copy
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.calls import checked_value
 from windowing.durations import Duration, as_duration
@@ -155,7 +155,7 @@ def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     """Returns a bolt that also records its windows, which are made as in any run."""
     if node.without_windows:
         return node
-    bolt, note = rebound(copy(node.bolt), node.bolt), notes.note
+    bolt, note = rebind_to_copy(copy(node.bolt), node.bolt), notes.note
     if node.slicing(traced=False) is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None
         bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, node.name, note)
@@ -475,7 +475,7 @@ class TopologyDriver:
     def counters(self, bolt: str) -> dict[str, int]:
         """Returns a bolt's own counts (``context.counters``)."""
         self._node(bolt)
-        return dict(self._run.micro_batch.manifest.bolts[bolt].done.counters)
+        return dict(self._run.micro_batch.manifest.bolts[bolt].totals.counters)
 
     @checked_value
     def pending(self, bolt: str) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from windowing.aggregates.declared import (
     Variance,
     WindowEnd,
     WindowStart,
-    type_of,
+    read_type,
 )
 from windowing.aggregates.distinct import ApproximateCount, DistinctCount, Mode
 from windowing.aggregates.picked import Collect, First, Last, MaxBy, Top, field_arguments
@@ -324,14 +324,14 @@ def combine(
     Without ``result`` the result has the type of the state. The functions get states as Python values: arrays as lists,
     structs as dicts. A returned value of another type is a SchemaError.
     """
-    kind = type_of(state, "state")
+    kind = read_type(state, "state")
     return Combine(
         field,
         folding=fold,
         merging=merge,
         finishing=finish,
         state_type=kind,
-        result_type=kind if result is None else type_of(result, "result"),
+        result_type=kind if result is None else read_type(result, "result"),
     )
 
 

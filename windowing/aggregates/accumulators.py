@@ -67,7 +67,7 @@ class Accumulator(ABC):
         """Returns the state of each group of states; within a group the states are in order of time, then of
         arrival."""
 
-    def stored(self, state: State) -> list[pa.Array]:
+    def to_columns(self, state: State) -> list[pa.Array]:
         """Returns the state as Arrow columns."""
         kinds = self.columns.values()
         return [
@@ -75,7 +75,7 @@ class Accumulator(ABC):
             for each, kind in zip(state, kinds, strict=True)
         ]
 
-    def loaded(self, columns: list[pa.Array]) -> State:
+    def from_columns(self, columns: list[pa.Array]) -> State:
         """Returns the state from Arrow columns."""
         return list(columns)
 
@@ -95,10 +95,10 @@ class DenseAccumulator(Accumulator):
         """Returns the state of ``count`` groups without events."""
 
     @abstractmethod
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Merge two states entry by entry; each entry of either may be of a group without events."""
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Merge two states entry by entry. An entry of either may stand for a group without events."""
 
-    def loaded(self, columns: list[pa.Array]) -> list[NDArray[Any]]:
+    def from_columns(self, columns: list[pa.Array]) -> list[NDArray[Any]]:
         return [column.to_numpy(zero_copy_only=False) for column in columns]
 
 
@@ -124,7 +124,7 @@ class Present(DenseAccumulator):
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.zeros(count, np.int64)]
 
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return [earlier[0] + later[0]]
 
 
@@ -151,7 +151,7 @@ class Total(DenseAccumulator):
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.zeros(count, np.float64 if self.floating else np.int64)]
 
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
         with np.errstate(invalid="ignore"):  # inf - inf is NaN
             total = earlier[0] + later[0]
         return [total]
@@ -178,15 +178,15 @@ class Extreme(DenseAccumulator):
         return [self._reduced(state[0], groups)]
 
     def _reduced(self, values: NDArray[Any], groups: Groups) -> NDArray[Any]:
-        extremes = groups.reduced(self._function, values, self._identity)
+        extremes = groups.reduce(self._function, values, self._identity)
         if values.dtype.kind != "f" or not (extremes == 0).any():
             return extremes
-        return self._with_signed_zeros(extremes, groups.reduced(np.maximum, self._preferred_zeros(values), np.False_))
+        return self._with_signed_zeros(extremes, groups.reduce(np.maximum, self._preferred_zeros(values), np.False_))
 
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.full(count, self._identity, np.dtype(self.kind))]
 
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
         extremes = self._function(earlier[0], later[0])
         if extremes.dtype.kind == "f" and (extremes == 0).any():
             preferred = self._preferred_zeros(earlier[0]) | self._preferred_zeros(later[0])
@@ -209,7 +209,7 @@ class Extreme(DenseAccumulator):
 
     @property
     def _identity(self) -> Any:
-        """Returns the identity of the reduction: its extreme with any value is this value."""
+        """The identity of the reduction: the extreme of it and any value is that value."""
         kind = np.dtype(self.kind)
         if kind.kind == "f":
             return kind.type(-np.inf if self.greatest else np.inf)
@@ -233,14 +233,14 @@ def number_type(kind: pa.DataType) -> np.dtype[Any] | None:
 def to_numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Returns a column of a type with a ``number_type`` as a NumPy array, and a mask of the values that are not null
     (None: all of them). Nulls are 0 or False in the array."""
-    wanted = number_type(column.type)
-    assert wanted is not None
-    if wanted.kind == "i" and not pa.types.is_integer(column.type):
-        column = column.cast(pa.from_numpy_dtype(wanted))
+    target = number_type(column.type)
+    assert target is not None
+    if target.kind == "i" and not pa.types.is_integer(column.type):
+        column = column.cast(pa.from_numpy_dtype(target))
     valid = None
     if column.null_count:
         valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
-        column = column.fill_null(False if wanted.kind == "b" else 0)
+        column = column.fill_null(False if target.kind == "b" else 0)
     return column.to_numpy(zero_copy_only=False), valid
 
 
@@ -270,22 +270,24 @@ class Gathered(Accumulator):
         return {"times": pa.list_(pa.int64()), "values": pa.list_(self.kind)}
 
     def fold(self, events: EventColumns, groups: Groups) -> State:
-        return _gathered(groups.numbers, len(groups), events.times, events.decoded(self.field))
+        return _lists_by_time(groups.numbers, len(groups), events.times, events.decoded(self.field))
 
     def merge(self, state: State, groups: Groups) -> State:
         times, values = state
-        return _gathered(groups_of_values(times, groups), len(groups), times.flatten().to_numpy(), values.flatten())
+        return _lists_by_time(
+            groups_of_values(times, groups), len(groups), times.flatten().to_numpy(), values.flatten()
+        )
 
 
-def _gathered(owners: NDArray[np.int64], count: int, times: NDArray[np.int64], values: pa.Array) -> State:
-    counts = np.bincount(owners, minlength=count)
-    if not is_sorted(owners):
-        order = stable_order(owners)
-        order = order[order_within(owners[order], times[order])]
-    elif ((times[1:] >= times[:-1]) | (owners[1:] > owners[:-1])).all():
+def _lists_by_time(group_numbers: NDArray[np.int64], count: int, times: NDArray[np.int64], values: pa.Array) -> State:
+    counts = np.bincount(group_numbers, minlength=count)
+    if not is_sorted(group_numbers):
+        order = stable_order(group_numbers)
+        order = order[order_within(group_numbers[order], times[order])]
+    elif ((times[1:] >= times[:-1]) | (group_numbers[1:] > group_numbers[:-1])).all():
         return [to_lists(pa.array(times), counts), to_lists(values, counts)]
     else:
-        order = order_within(owners, times)
+        order = order_within(group_numbers, times)
     return [to_lists(pa.array(times[order]), counts), to_lists(values.take(pa.array(order)), counts)]
 
 
@@ -315,17 +317,17 @@ class Ranked(Accumulator):
 
     def _extreme(self, values: pa.Array, groups: Groups) -> pa.Array:
         keys = Keys.of([values], len(values), ordered=True)
-        none, function = (-1, np.maximum) if self.greatest else (keys.size, np.minimum)
-        ranks = keys.codes
+        no_value, function = (-1, np.maximum) if self.greatest else (keys.size, np.minimum)
+        order_numbers = keys.codes
         if values.null_count:
-            ranks = np.where(pc.is_valid(values).to_numpy(zero_copy_only=False), ranks, none)
-        extremes = groups.reduced(function, ranks, none)
-        missing = extremes == none
+            order_numbers = np.where(pc.is_valid(values).to_numpy(zero_copy_only=False), order_numbers, no_value)
+        extremes = groups.reduce(function, order_numbers, no_value)
+        missing = extremes == no_value
         (column,) = keys.columns(np.where(missing, 0, extremes))
         return pc.if_else(pa.array(missing), pa.scalar(None, self.kind), column) if missing.any() else column
 
 
-def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+def order_numbers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Returns whole numbers that are in the order of the values, and a mask of the values that are not null (None: all
     of them).
 
@@ -337,15 +339,15 @@ def ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None
     values, valid = to_numbers(column)
     if values.dtype.kind == "f":
         bits = (values.astype(np.float64) + 0.0).view(np.int64)  # without -0.0
-        numbers: NDArray[np.int64] = np.where(bits < 0, bits ^ _UNSIGNED, bits)
-        numbers[np.isnan(values)] = _UNSIGNED
+        numbers: NDArray[np.int64] = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
+        numbers[np.isnan(values)] = _ALL_BUT_SIGN
         return numbers, valid
     if values.dtype == np.uint64:
         return (values ^ np.uint64(1 << 63)).view(np.int64), valid
     return values.astype(np.int64, copy=False), valid
 
 
-_UNSIGNED = (1 << 63) - 1
+_ALL_BUT_SIGN = (1 << 63) - 1
 """All bits except the sign bit."""
 
 
@@ -397,20 +399,20 @@ class WideTotal(DenseAccumulator):
         values = values.astype(np.int64, copy=False)
         if valid is not None:
             values = np.where(valid, values, 0)
-        return _carried(groups.sums(values >> 32), groups.sums(values & _LOW))
+        return _carry(groups.sums(values >> 32), groups.sums(values & _LOW))
 
     def merge(self, state: State, groups: Groups) -> State:
         high, low = state
-        return _carried(groups.sums(high), groups.sums(low))
+        return _carry(groups.sums(high), groups.sums(low))
 
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.zeros(count, np.int64), np.zeros(count, np.int64)]
 
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        return _carried(earlier[0] + later[0], earlier[1] + later[1])
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        return _carry(earlier[0] + later[0], earlier[1] + later[1])
 
 
-def _carried(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[Any]]:
+def _carry(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[NDArray[Any]]:
     return [high + (low >> 32), low & _LOW]
 
 
@@ -431,7 +433,7 @@ def as_doubles(state: State) -> NDArray[np.float64]:
     return sums
 
 
-def as_whole(state: State, field: str) -> NDArray[np.int64]:
+def as_int64(state: State, field: str) -> NDArray[np.int64]:
     """Returns the sums of a ``WideTotal`` as int64; raises DataError if a sum does not fit into 64 bits."""
     high, low = state
     beyond = np.flatnonzero((high < -(1 << 31)) | (high >= 1 << 31))
@@ -470,22 +472,26 @@ class NotNullAccumulator(DenseAccumulator):
 
     @property
     @abstractmethod
-    def _read(self) -> tuple[str, ...]:
+    def _fields_read(self) -> tuple[str, ...]:
         """The names of its columns."""
 
     def fold(self, events: EventColumns, groups: Groups) -> State:
-        values, valid = zip(*(self._values(events, field) for field in self._read), strict=True)
+        values, valid = zip(*(self._values(events, field) for field in self._fields_read), strict=True)
         masks = [each for each in valid if each is not None]
         if not masks and len(groups):
-            return self._folded(values, groups)
-        some = np.logical_and.reduce(masks) if masks else np.ones(len(groups.codes), np.bool_)
-        present = Groups(groups.numbers[some], len(groups))
-        return self._all_groups(len(groups), present, self._folded(tuple(column[some] for column in values), present))
+            return self._fold_present(values, groups)
+        is_present = np.logical_and.reduce(masks) if masks else np.ones(len(groups.codes), np.bool_)
+        present = Groups(groups.numbers[is_present], len(groups))
+        return self._all_groups(
+            len(groups), present, self._fold_present(tuple(column[is_present] for column in values), present)
+        )
 
     def merge(self, state: State, groups: Groups) -> State:
-        some = state[0] > 0
-        present = Groups(groups.numbers[some], len(groups))
-        return self._all_groups(len(groups), present, self._merged([column[some] for column in state], present))
+        has_values = state[0] > 0
+        present = Groups(groups.numbers[has_values], len(groups))
+        return self._all_groups(
+            len(groups), present, self._merge_present([column[has_values] for column in state], present)
+        )
 
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.zeros(count, np.int64), *(np.zeros(count) for _ in list(self.columns)[1:])]
@@ -502,11 +508,11 @@ class NotNullAccumulator(DenseAccumulator):
         """Returns a column, and a mask of the values that are not null (None: all of them)."""
 
     @abstractmethod
-    def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
+    def _fold_present(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
         """Returns the state of groups of values."""
 
     @abstractmethod
-    def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
+    def _merge_present(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
         """Returns the state of groups of states; no state is empty."""
 
 
@@ -528,22 +534,26 @@ class Moments(NotNullAccumulator):
         return {"n": pa.int64(), **dict.fromkeys([*each, *products], pa.float64())}
 
     @_QUIET
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        n, m = earlier[0], later[0]
-        total, some, both = n + m, n > 0, (n > 0) & (m > 0)
-        share = m / np.maximum(total, 1)
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        earlier_counts, later_counts = earlier[0], later[0]
+        total, has_earlier, has_both = (
+            earlier_counts + later_counts,
+            earlier_counts > 0,
+            (earlier_counts > 0) & (later_counts > 0),
+        )
+        share = later_counts / np.maximum(total, 1)
         means, gaps = [], []
-        for at in self._means:
+        for at in self._shift_indices:
             (shift, mean), (other, later_mean) = earlier[at : at + 2], later[at : at + 2]
-            gap = np.where(both, (other - shift) + (later_mean - mean), 0.0)  # where one is empty, it may be NaN
-            means += [np.where(some, shift, other), np.where(some, mean + gap * share, later_mean)]
+            gap = np.where(has_both, (other - shift) + (later_mean - mean), 0.0)  # where one is empty, it may be NaN
+            means += [np.where(has_earlier, shift, other), np.where(has_earlier, mean + gap * share, later_mean)]
             gaps.append(gap)
-        between = [gap * other * n * share for gap, other in self._products(gaps)]
-        sums = zip(earlier[self._sums], later[self._sums], between, strict=True)
+        between = [gap * other * earlier_counts * share for gap, other in self._products(gaps)]
+        sums = zip(earlier[self._product_sums], later[self._product_sums], between, strict=True)
         return [total, *means, *(before + after + part for before, after, part in sums)]
 
     @property
-    def _read(self) -> tuple[str, ...]:
+    def _fields_read(self) -> tuple[str, ...]:
         return self.fields
 
     @property
@@ -551,12 +561,12 @@ class Moments(NotNullAccumulator):
         return list(combinations_with_replacement(range(len(self.fields)), 2))
 
     @property
-    def _means(self) -> range:
+    def _shift_indices(self) -> range:
         """The indices in the state of the shift of each column; the mean of the column is at the next index."""
         return range(1, 1 + 2 * len(self.fields), 2)
 
     @property
-    def _sums(self) -> slice:
+    def _product_sums(self) -> slice:
         """Indices of the sums of products in the state."""
         return slice(1 + 2 * len(self.fields), None)
 
@@ -568,41 +578,41 @@ class Moments(NotNullAccumulator):
         return unscaled(column) if pa.types.is_decimal(column.type) else events.numbers(field)
 
     @_QUIET
-    def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
+    def _fold_present(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
         means, distances = [], []
         for column in values:
-            shifts, away = _shifted(column, groups)
-            mean = groups.sums(away) / groups.counts
+            shifts, from_shift = _distances_from_shift(column, groups)
+            mean = groups.sums(from_shift) / groups.counts
             means += [shifts, mean]
-            distances.append(away - mean[groups.numbers])
+            distances.append(from_shift - mean[groups.numbers])
         return [groups.counts, *means, *(groups.sums(one * other) for one, other in self._products(distances))]
 
     @_QUIET
-    def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
+    def _merge_present(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
         counts = state[0]
         total = groups.sums(counts)
         means, gaps = [], []
-        for at in self._means:
-            shifts, away = _shifted(state[at], groups)
-            away = away + state[at + 1]
-            mean = groups.sums(counts * away) / total
+        for at in self._shift_indices:
+            shifts, from_shift = _distances_from_shift(state[at], groups)
+            from_shift = from_shift + state[at + 1]
+            mean = groups.sums(counts * from_shift) / total
             means += [shifts, mean]
-            gaps.append(away - mean[groups.numbers])
+            gaps.append(from_shift - mean[groups.numbers])
         between = [groups.sums(counts * gap * other) for gap, other in self._products(gaps)]
-        within = (groups.sums(products) for products in state[self._sums])
+        within = (groups.sums(products) for products in state[self._product_sums])
         return [total, *means, *(inner + outer for inner, outer in zip(within, between, strict=True))]
 
 
-def _shifted(values: NDArray[Any], groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _distances_from_shift(values: NDArray[Any], groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the shift of each group, a double that is its first value or close to it; and the distance of each value
     from the shift of its group."""
-    first = np.empty(len(groups), values.dtype)
-    first[groups.numbers[::-1]] = values[::-1]
+    first_values = np.empty(len(groups), values.dtype)
+    first_values[groups.numbers[::-1]] = values[::-1]
     if values.dtype != np.int64:
-        shifts = first.astype(np.float64, copy=False)
+        shifts = first_values.astype(np.float64, copy=False)
         return shifts, values.astype(np.float64, copy=False) - shifts[groups.numbers]
-    first &= _EXACT
-    shifts = first.astype(np.float64)
-    about = values.astype(np.float64) - shifts[groups.numbers]
-    fits = np.abs(about) < 1 << 62
-    return shifts, np.where(fits, values - first[groups.numbers], about)
+    first_values &= _EXACT
+    shifts = first_values.astype(np.float64)
+    rounded = values.astype(np.float64) - shifts[groups.numbers]
+    fits = np.abs(rounded) < 1 << 62
+    return shifts, np.where(fits, values - first_values[groups.numbers], rounded)

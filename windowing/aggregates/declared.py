@@ -25,7 +25,7 @@ from windowing.aggregates.accumulators import (
     WideTotal,
     as_decimals,
     as_doubles,
-    as_whole,
+    as_int64,
     can_be_ranked,
     number_type,
 )
@@ -76,7 +76,7 @@ class Aggregate(ABC):
                 "are imported by name: import windowing.aggregates as agg, and write agg.sum",
             )
 
-    def bound(self, name: str, schema: pa.Schema) -> Self:
+    def with_types(self, name: str, schema: pa.Schema) -> Self:
         """Returns the aggregate with the type of its field; raises ConfigError if the field is missing, or has a type
         that the aggregate does not take. ``name``: the column of the result, for errors."""
         if self.field is None:
@@ -214,11 +214,11 @@ class Sum(_SumBased):
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         total, (present,) = states
         if self._wide and not self._decimal:
-            return nulled(as_whole(total, self._field), present == 0, self.result)
+            return with_nulls(as_int64(total, self._field), present == 0, self.result)
         if self._wide:
-            decimals, known = as_decimals(total, self.result), pa.array(present > 0)
-            return pa.compute.if_else(known, decimals, pa.scalar(None, self.result))
-        return nulled(total[0], present == 0, self.result)
+            decimals, is_known = as_decimals(total, self.result), pa.array(present > 0)
+            return pa.compute.if_else(is_known, decimals, pa.scalar(None, self.result))
+        return with_nulls(total[0], present == 0, self.result)
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,8 @@ class Mean(_SumBased):
         assert self.kind is not None
         total, (present,) = states
         unit = 10.0**self.kind.scale if self._decimal else 1.0
-        found = (as_doubles(total) if self._wide else total[0]) / (np.maximum(present, 1) * unit)
-        return nulled(found, present == 0, self.result)
+        means = (as_doubles(total) if self._wide else total[0]) / (np.maximum(present, 1) * unit)
+        return with_nulls(means, present == 0, self.result)
 
 
 @dataclass(frozen=True)
@@ -259,8 +259,8 @@ class Variance(Numeric):
 
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((counts, *_, squares),) = states
-        found = squares / np.maximum(counts - self.ddof, 1)
-        return nulled(np.sqrt(found) if self.root else found, counts <= self.ddof, self.result)
+        variances = squares / np.maximum(counts - self.ddof, 1)
+        return with_nulls(np.sqrt(variances) if self.root else variances, counts <= self.ddof, self.result)
 
 
 @dataclass(frozen=True)
@@ -283,8 +283,8 @@ class Min(ValueAggregate):
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         if len(states) == 1:
             return states[0][0]
-        (found,), (present,) = states
-        return nulled(found, present == 0).cast(self.result)
+        (extremes,), (present,) = states
+        return with_nulls(extremes, present == 0).cast(self.result)
 
 
 @dataclass(frozen=True)
@@ -320,8 +320,8 @@ class WindowEnd(Aggregate):
 
 
 def type_in(schema: pa.Schema, field: str, whose: str) -> pa.DataType:
-    """Returns the type of the values of a column; raises ConfigError, which begins with ``whose``, if there is no such
-    column."""
+    """Returns the type of the values of a column. Raises ConfigError if there is no such column; ``whose``: the text
+    with which the error begins."""
     if field not in schema.names:
         raise ConfigError(
             f"{whose}: there is no column {field!r}{did_you_mean_column(field, schema.names)}",
@@ -342,7 +342,7 @@ def check_ddof(ddof: int) -> None:
         )
 
 
-def nulled(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:
+def with_nulls(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType | None = None) -> pa.Array:
     """Returns values as a column of type ``kind``, with nulls where ``missing`` is True."""
     return pa.array(values, kind, mask=missing if missing.any() else None)
 
@@ -441,14 +441,14 @@ class Combine(Aggregate):
         ((column,),) = states
         if self.finishing is None:
             return column if column.type == self.result else _cast(column, self.result, str(self))
-        found = [None if state is None else own_value(self.finishing(state)) for state in column.to_pylist()]
-        return _column(found, self.result, f"{self}: finish={_name(self.finishing)}", "result")
+        results = [None if state is None else own_value(self.finishing(state)) for state in column.to_pylist()]
+        return _column(results, self.result, f"{self}: finish={_name(self.finishing)}", "result")
 
     def __str__(self) -> str:
         return f"combine({self.field!r})"
 
 
-def type_of(declared: str | pa.DataType, name: str) -> pa.DataType:
+def read_type(declared: str | pa.DataType, name: str) -> pa.DataType:
     """Returns the type that an argument ``name`` of ``combine`` declares; raises ConfigError if it is not a type."""
     if isinstance(declared, pa.DataType):
         return declared

@@ -18,7 +18,7 @@ from windowing.aggregates.accumulators import (
     can_be_ranked,
     groups_of_values,
     number_type,
-    ranks,
+    order_numbers,
     to_lists,
 )
 from windowing.aggregates.declared import NO_ORDER, Aggregate, RowWindows, ValueAggregate
@@ -45,23 +45,23 @@ class Tally(Accumulator):
         return {"values": pa.list_(self.kind), "counts": pa.list_(pa.int64())}
 
     def fold(self, events: EventColumns, groups: Groups) -> State:
-        values, owners = self._values(events), groups.numbers
+        values, group_numbers = self._values(events), groups.numbers
         if values.null_count:
-            owners = owners[values.is_valid().to_numpy(zero_copy_only=False)]
+            group_numbers = group_numbers[values.is_valid().to_numpy(zero_copy_only=False)]
             values = values.drop_null()
-        return _tallied(owners, len(groups), values, None)
+        return _tally(group_numbers, len(groups), values, None)
 
     def merge(self, state: State, groups: Groups) -> State:
         values, counts = state
-        return _tallied(groups_of_values(values, groups), len(groups), values.flatten(), counts.flatten().to_numpy())
+        return _tally(groups_of_values(values, groups), len(groups), values.flatten(), counts.flatten().to_numpy())
 
     def _values(self, events: EventColumns) -> pa.Array:
         return events.decoded(self.field)
 
 
-def _tallied(owners: NDArray[np.int64], count: int, values: pa.Array, counts: NDArray[np.int64] | None) -> State:
+def _tally(group_numbers: NDArray[np.int64], count: int, values: pa.Array, counts: NDArray[np.int64] | None) -> State:
     keys = Keys.of([values], len(values), ordered=True)
-    groups = Groups(owners * keys.size + keys.codes, count * keys.size)
+    groups = Groups(group_numbers * keys.size + keys.codes, count * keys.size)
     (different,) = keys.columns(groups.present_codes % keys.size)
     sizes = np.bincount(groups.present_codes // keys.size, minlength=count)
     occurrences = groups.counts if counts is None else groups.sums(counts)
@@ -83,12 +83,12 @@ class Mode(ValueAggregate):
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((values, counts),) = states
         sizes = pc.list_value_length(values).to_numpy()
-        owners = np.repeat(np.arange(len(sizes)), sizes)
+        list_numbers = np.repeat(np.arange(len(sizes)), sizes)
         occurrences = counts.flatten().to_numpy()
-        most = Groups(owners, len(sizes)).reduced(np.maximum, occurrences, 0)
+        most = Groups(list_numbers, len(sizes)).reduce(np.maximum, occurrences, 0)
         rows = np.flatnonzero(occurrences == np.repeat(most, sizes[sizes > 0]))[::-1]
         modes = np.zeros(len(sizes), np.int64)
-        modes[owners[rows]] = rows  # the first row of each list is written last, and stays
+        modes[list_numbers[rows]] = rows  # the first row of each list is written last, and stays
         return values.flatten().take(pa.array(modes, mask=sizes == 0))
 
 
@@ -107,20 +107,20 @@ class Different(Accumulator):
         return {"values": pa.list_(self.kind)}
 
     def fold(self, events: EventColumns, groups: Groups) -> State:
-        column, owners = events.decoded(self.field), groups.numbers
+        column, group_numbers = events.decoded(self.field), groups.numbers
         if column.null_count:
-            owners = owners[pc.is_valid(column).to_numpy(zero_copy_only=False)]
+            group_numbers = group_numbers[pc.is_valid(column).to_numpy(zero_copy_only=False)]
             column = column.drop_null()
-        return _different(owners, len(groups), column)
+        return _different(group_numbers, len(groups), column)
 
     def merge(self, state: State, groups: Groups) -> State:
         (values,) = state
         return _different(groups_of_values(values, groups), len(groups), values.flatten())
 
 
-def _different(owners: NDArray[np.int64], count: int, values: pa.Array) -> State:
+def _different(group_numbers: NDArray[np.int64], count: int, values: pa.Array) -> State:
     keys = Keys.of([values], len(values))
-    codes = Groups(owners * keys.size + keys.codes, count * keys.size).present_codes
+    codes = Groups(group_numbers * keys.size + keys.codes, count * keys.size).present_codes
     (different,) = keys.columns(codes % keys.size)
     return [to_lists(different, np.bincount(codes // keys.size, minlength=count))]
 
@@ -161,9 +161,9 @@ class DistinctCount(Aggregate):
 # the input was cut. Registers that no hash selects are not kept.
 
 
-_ZEROS = 46
+_COUNTED_BITS = 46
 """Number of bits of a hash in which leading zeros are counted; at most 18 further bits select the register."""
-_LEAST, _MOST = 0.0025, 0.25
+_LEAST_ERROR, _MOST_ERROR = 0.0025, 0.25
 _SEED = np.uint64(0x5851F42D4C957F2D)
 """Seed of the hashes; other than the seed of fields groupings, whose hashes determine the task of a value."""
 
@@ -182,23 +182,23 @@ class Registers(Accumulator):
 
     def fold(self, events: EventColumns, groups: Groups) -> State:
         hashes, valid = hashes_of(events.decoded(self.field))
-        owners = groups.numbers
+        group_numbers = groups.numbers
         if valid is not None:
-            hashes, owners = hashes[valid], owners[valid]
+            hashes, group_numbers = hashes[valid], group_numbers[valid]
         registers = (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
-        other_bits = (hashes << np.uint64(self.bits)) >> np.uint64(64 - _ZEROS)
+        other_bits = (hashes << np.uint64(self.bits)) >> np.uint64(64 - _COUNTED_BITS)
         _, lengths = np.frexp(other_bits.astype(np.float64))  # exact: these are whole numbers of 46 bits
-        zeros = np.minimum(_ZEROS - lengths.astype(np.int64) + 1, _ZEROS)
-        return self._greatest(owners, len(groups), registers * 64 + zeros)
+        zeros = np.minimum(_COUNTED_BITS - lengths.astype(np.int64) + 1, _COUNTED_BITS)
+        return self._greatest(group_numbers, len(groups), registers * 64 + zeros)
 
     def merge(self, state: State, groups: Groups) -> State:
         (registers,) = state
         return self._greatest(groups_of_values(registers, groups), len(groups), registers.flatten().to_numpy())
 
-    def _greatest(self, owners: NDArray[np.int64], count: int, entries: NDArray[np.int64]) -> State:
+    def _greatest(self, group_numbers: NDArray[np.int64], count: int, entries: NDArray[np.int64]) -> State:
         """Returns the entry with the most zeros for each register of each group."""
         shift = self.bits + 6
-        packed = np.sort((owners << shift) | entries)
+        packed = np.sort((group_numbers << shift) | entries)
         if len(packed):
             packed = packed[np.append(packed[1:] >> 6 != packed[:-1] >> 6, True)]
         greatest = (packed & ((1 << shift) - 1)).astype(np.int32)
@@ -210,7 +210,7 @@ def hashes_of(column: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.bool_] |
     (None: all of them)."""
     kind = column.type
     if number_type(kind) is not None:
-        numbers, valid = ranks(column)
+        numbers, valid = order_numbers(column)
         return mix(numbers.view(np.uint64) ^ _SEED), valid
     valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
     if not pa.types.is_decimal128(kind):
@@ -225,16 +225,16 @@ def estimates(registers: pa.Array, bits: int) -> NDArray[np.int64]:
     """Returns the estimated number of different values for each list of a column of lists of registers."""
     sizes = pc.list_value_length(registers).to_numpy().astype(np.int64)
     zeros = registers.flatten().to_numpy().astype(np.int64) & 63
-    width = _ZEROS + 1
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    counts = np.bincount(owners * width + zeros, minlength=len(sizes) * width).reshape(-1, width)
-    whole = 1 << bits
+    width = _COUNTED_BITS + 1
+    list_numbers = np.repeat(np.arange(len(sizes)), sizes)
+    counts = np.bincount(list_numbers * width + zeros, minlength=len(sizes) * width).reshape(-1, width)
+    register_count = 1 << bits
     sums = np.zeros(len(sizes))
-    for place in range(_ZEROS, 0, -1):
-        sums = (sums + counts[:, place]) / 2
-    sums += whole * _sigma(1 - sizes / whole)
+    for zero_count in range(_COUNTED_BITS, 0, -1):
+        sums = (sums + counts[:, zero_count]) / 2
+    sums += register_count * _sigma(1 - sizes / register_count)
     with np.errstate(divide="ignore"):
-        numbers = np.where(sizes > 0, whole * (whole / sums) / (2 * log(2)), 0)
+        numbers = np.where(sizes > 0, register_count * (register_count / sums) / (2 * log(2)), 0)
     result: NDArray[np.int64] = np.rint(numbers).astype(np.int64)
     return result
 
@@ -259,15 +259,17 @@ class ApproximateCount(Aggregate):
     def __post_init__(self) -> None:
         super().__post_init__()
         error = self.standard_error
-        if isinstance(error, bool) or not (isinstance(error, int | float) and _LEAST <= error <= _MOST):
+        if isinstance(error, bool) or not (isinstance(error, int | float) and _LEAST_ERROR <= error <= _MOST_ERROR):
             raise ConfigError(
-                f"{self}", why=f"a standard error is from {_LEAST} to {_MOST}", do="write 0.01 for one per cent"
+                f"{self}",
+                why=f"a standard error is from {_LEAST_ERROR} to {_MOST_ERROR}",
+                do="write 0.01 for one per cent",
             )
 
     def refusal(self) -> tuple[str, str] | None:
         kind = self.kind
-        texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-        if number_type(kind) is not None or pa.types.is_decimal128(kind) or any(is_one(kind) for is_one in texts):
+        text_tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+        if number_type(kind) is not None or pa.types.is_decimal128(kind) or any(is_one(kind) for is_one in text_tests):
             return None
         return (
             "it takes numbers, decimals of 128 bits, booleans, dates, times, texts and binaries",

@@ -70,18 +70,18 @@ class Groups:
     def numbers(self) -> NDArray[np.int64]:
         """The index of each row's group in ``present_codes``."""
         if self._dense:
-            places = np.cumsum(self._all_counts > 0) - 1
-            codes: NDArray[np.int64] = places[self.codes]
+            group_indices = np.cumsum(self._all_counts > 0) - 1
+            codes: NDArray[np.int64] = group_indices[self.codes]
             return codes
         numbers = np.empty(len(self.codes), np.int64)
         numbers[self.order] = np.repeat(np.arange(len(self)), self.counts)
         return numbers
 
-    def runs(self, wanted: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def runs(self, mask: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the indices of the rows (all, or those of a mask) group by group, and the bounds of the groups in
         them: the start of each group, then the end of the last group."""
-        counts = self.counts if wanted is None else self.sums(wanted)
-        rows = self.order if wanted is None else self.order[wanted[self.order]]
+        counts = self.counts if mask is None else self.sums(mask)
+        rows = self.order if mask is None else self.order[mask[self.order]]
         return rows, np.concatenate([[0], np.cumsum(counts)])
 
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -103,7 +103,7 @@ class Groups:
         sums: NDArray[np.int64] = np.add.reduceat(values[self.order], self.starts)
         return sums
 
-    def reduced(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
+    def reduce(self, function: np.ufunc, values: NDArray[Any], start: Any) -> NDArray[Any]:
         """Reduce the values of each group by a ufunc such as ``np.minimum``, beginning with ``start``."""
         with np.errstate(invalid="ignore"):  # NaN
             if self._dense:
@@ -168,14 +168,14 @@ class Keys:
     @staticmethod
     def of(columns: Sequence[pa.Array], rows: int, *, ordered: bool = False) -> Keys:
         """Returns the keys that these columns form for a number of rows; without columns all rows have one key."""
-        keys: Keys = _None(rows)
+        keys: Keys = _NoColumns(rows)
         for column in columns:
-            one = _column(column, ordered)
-            keys = one if isinstance(keys, _None) else _Pair(keys, one)
+            column_keys = _column(column, ordered)
+            keys = column_keys if isinstance(keys, _NoColumns) else _Pair(keys, column_keys)
         return keys
 
 
-class _None(Keys):
+class _NoColumns(Keys):
     def __init__(self, rows: int) -> None:
         self.codes, self.size = np.zeros(rows, np.int64), 1
 
@@ -204,9 +204,9 @@ class _Values(Keys):
         self.size = max(len(self.dictionary), 1)
         if ordered and len(self.dictionary) > 1:
             order = pc.sort_indices(self.dictionary).to_numpy()  # null at the end
-            places = np.empty(len(order), np.int64)
-            places[order] = np.arange(len(order))
-            self.dictionary, self.codes = self.dictionary.take(pa.array(order)), places[self.codes]
+            sorted_indices = np.empty(len(order), np.int64)
+            sorted_indices[order] = np.arange(len(order))
+            self.dictionary, self.codes = self.dictionary.take(pa.array(order)), sorted_indices[self.codes]
 
     def columns(self, codes: NDArray[np.int64]) -> list[pa.Array]:
         return [self.dictionary.take(pa.array(codes))]
@@ -269,8 +269,8 @@ def key_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     one, other = value_type(one), value_type(other)
     if one == other:
         return one
-    for same, common in ((_whole, pa.int64()), (pa.types.is_floating, pa.float64())):
-        if same(one) and same(other):
+    for is_of_kind, common in ((_is_whole_number, pa.int64()), (pa.types.is_floating, pa.float64())):
+        if is_of_kind(one) and is_of_kind(other):
             return common
     return None
 
@@ -290,25 +290,25 @@ def pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[NDArray[
     ``left`` and ``right`` are the key columns of each side; ``key_type`` has a type for each pair of columns. A key
     with a null equals no key; NaN equals NaN, and 0.0 equals -0.0.
     """
-    rows, others = len(left[0]), len(right[0])
-    columns = [_joined(one, other) for one, other in zip(left, right, strict=True)]
-    codes = Keys.of(columns, rows + others).codes
-    known = np.ones(rows + others, np.bool_)
+    left_count, right_count = len(left[0]), len(right[0])
+    columns = [_concat_as_one_type(one, other) for one, other in zip(left, right, strict=True)]
+    codes = Keys.of(columns, left_count + right_count).codes
+    has_key = np.ones(left_count + right_count, np.bool_)
     for column in columns:
         if column.null_count:
-            known &= column.is_valid().to_numpy(zero_copy_only=False)
-    left_rows, right_rows = np.flatnonzero(known[:rows]), np.flatnonzero(known[rows:])
-    right_codes = codes[rows:][right_rows]
+            has_key &= column.is_valid().to_numpy(zero_copy_only=False)
+    left_rows, right_rows = np.flatnonzero(has_key[:left_count]), np.flatnonzero(has_key[left_count:])
+    right_codes = codes[left_count:][right_rows]
     order = stable_order(right_codes)
     right_rows, right_codes = right_rows[order], right_codes[order]
-    begin = np.searchsorted(right_codes, codes[left_rows], "left")
-    count = np.searchsorted(right_codes, codes[left_rows], "right") - begin
-    lefts = np.repeat(left_rows, count)
-    skipped = np.repeat(np.cumsum(count) - count, count)
-    return lefts, right_rows[np.repeat(begin, count) + np.arange(len(lefts)) - skipped]
+    first_matches = np.searchsorted(right_codes, codes[left_rows], "left")
+    match_counts = np.searchsorted(right_codes, codes[left_rows], "right") - first_matches
+    lefts = np.repeat(left_rows, match_counts)
+    match_starts = np.repeat(np.cumsum(match_counts) - match_counts, match_counts)
+    return lefts, right_rows[np.repeat(first_matches, match_counts) + np.arange(len(lefts)) - match_starts]
 
 
-def _joined(one: pa.Array, other: pa.Array) -> pa.Array:
+def _concat_as_one_type(one: pa.Array, other: pa.Array) -> pa.Array:
     common = key_type(one.type, other.type)
     assert common is not None
     return pa.concat_arrays([_cast_to(one, common), _cast_to(other, common)])
@@ -318,5 +318,5 @@ def _cast_to(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 
-def _whole(kind: pa.DataType) -> bool:
+def _is_whole_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind)) and kind != pa.uint64()

@@ -18,7 +18,7 @@ from windowing.aggregates.accumulators import (
     can_be_ranked,
     groups_of_values,
     number_type,
-    ranks,
+    order_numbers,
     to_lists,
 )
 from windowing.aggregates.declared import NO_ORDER, Aggregate, RowWindows, ValueAggregate, type_in
@@ -61,7 +61,7 @@ class Picking(Aggregate):
         if len({*self.columns}) < len(self.columns):
             raise ConfigError(f"{self}", why="a field of a struct is known by its name", do="name each column once")
 
-    def bound(self, name: str, schema: pa.Schema) -> Self:
+    def with_types(self, name: str, schema: pa.Schema) -> Self:
         """Returns the aggregate with the types of its columns; raises ConfigError if a column is missing, or if the
         values of ``by`` have no order."""
         whose = f"{name}={self}"
@@ -85,7 +85,7 @@ class Picking(Aggregate):
         return tuple(dict([*self.types, *order]).items())
 
     @property
-    def picked(self) -> pa.DataType:
+    def picked_type(self) -> pa.DataType:
         """The type of the part of an event that is kept."""
         if self.field is not None:
             return self.types[0][1]
@@ -96,15 +96,15 @@ class Picking(Aggregate):
         if self.field is not None:
             return values[self.field]
         arrays = [values[name] for name, _ in self.types]
-        fields = list(self.picked)
+        fields = list(self.picked_type)
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=None if missing is None else pa.array(missing))
 
     @property
     def arguments(self) -> list[str]:
         """The arguments of the call that made this aggregate."""
-        shown = self.field if self.columns is None else list(self.columns)
-        given = [] if shown is None else [repr(shown)]
-        return given if self.by is None else [*given, f"{self.by_argument}={self.by!r}"]
+        columns = self.field if self.columns is None else list(self.columns)
+        in_words = [] if columns is None else [repr(columns)]
+        return in_words if self.by is None else [*in_words, f"{self.by_argument}={self.by!r}"]
 
     @property
     def by_argument(self) -> str:
@@ -126,8 +126,8 @@ class Picking(Aggregate):
 
 
 def field_arguments(field: str | Sequence[str] | None) -> dict[str, Any]:
-    """Returns the arguments ``field`` and ``columns`` for one column or several; another value becomes ``field``, and
-    is refused there."""
+    """Returns the arguments ``field`` and ``columns`` for one column or several. Any other value becomes ``field``,
+    which then raises ConfigError."""
     if isinstance(field, list | tuple):
         return {"field": None, "columns": tuple(field)}
     return {"field": field, "columns": None}
@@ -162,23 +162,23 @@ class Best(Accumulator):
         times, *values = state
         return self._best(times, values, groups)
 
-    def loaded(self, columns: list[pa.Array]) -> State:
+    def from_columns(self, columns: list[pa.Array]) -> State:
         times, *values = columns
         return [times.to_numpy(), *values]
 
     def _best(self, times: NDArray[np.int64], values: list[pa.Array], groups: Groups) -> State:
-        places, valid = ranks(values[[name for name, _ in self.kept].index(self.by)])
-        rows, owners = np.arange(len(times)), groups.numbers
+        by_numbers, valid = order_numbers(values[[name for name, _ in self.kept].index(self.by)])
+        rows, group_numbers = np.arange(len(times)), groups.numbers
         if valid is not None:
-            rows, owners, places = rows[valid], owners[valid], places[valid]
-        function, none = (np.maximum, _FIRST) if self.greatest else (np.minimum, _LAST)
-        known = Groups(owners, len(groups))
-        best = known.reduced(function, places, none)
-        rows = rows[places == best[known.numbers]]
+            rows, group_numbers, by_numbers = rows[valid], group_numbers[valid], by_numbers[valid]
+        function, no_value = (np.maximum, _FIRST) if self.greatest else (np.minimum, _LAST)
+        known_groups = Groups(group_numbers, len(groups))
+        best = known_groups.reduce(function, by_numbers, no_value)
+        rows = rows[by_numbers == best[known_groups.numbers]]
         if not is_sorted(times):
             best_groups = Groups(groups.numbers[rows], len(groups))
-            least = best_groups.reduced(np.minimum, times[rows], _LAST)
-            rows = rows[times[rows] == least[best_groups.numbers]]
+            earliest = best_groups.reduce(np.minimum, times[rows], _LAST)
+            rows = rows[times[rows] == earliest[best_groups.numbers]]
         best_rows = np.zeros(len(groups), np.int64)
         missing = np.ones(len(groups), np.bool_)
         best_rows[groups.numbers[rows[::-1]]] = rows[::-1]  # of a group's rows the first is written last, and stays
@@ -198,7 +198,7 @@ class MaxBy(Picking):
 
     @property
     def result(self) -> pa.DataType:
-        return self.picked
+        return self.picked_type
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -240,14 +240,14 @@ class End(Accumulator):
         times, values = state
         return self._ends(times, values, groups)
 
-    def loaded(self, columns: list[pa.Array]) -> State:
+    def from_columns(self, columns: list[pa.Array]) -> State:
         times, values = columns
         return [times.to_numpy(), values]
 
     def _ends(self, times: NDArray[np.int64], values: pa.Array, groups: Groups) -> State:
         rows = np.arange(len(times))
         if not is_sorted(times):
-            ends = groups.reduced(np.maximum, times, _FIRST) if self.last else groups.reduced(np.minimum, times, _LAST)
+            ends = groups.reduce(np.maximum, times, _FIRST) if self.last else groups.reduce(np.minimum, times, _LAST)
             rows = np.flatnonzero(times == ends[groups.numbers])
         if not self.last:
             rows = rows[::-1]
@@ -307,30 +307,33 @@ class Leading(Accumulator):
         return self._leading(groups_of_values(times, groups), len(groups), times.flatten().to_numpy(), flat)
 
     def _leading(
-        self, owners: NDArray[np.int64], count: int, times: NDArray[np.int64], columns: list[pa.Array]
+        self, group_numbers: NDArray[np.int64], count: int, times: NDArray[np.int64], columns: list[pa.Array]
     ) -> State:
         rows = self._sorted(times, columns)
-        if not is_sorted(owners[rows]):
-            rows = rows[stable_order(owners[rows])]
-        sizes = np.bincount(owners[rows], minlength=count)
+        if not is_sorted(group_numbers[rows]):
+            rows = rows[stable_order(group_numbers[rows])]
+        sizes = np.bincount(group_numbers[rows], minlength=count)
         if self.limit is not None:
-            places = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            rows, sizes = rows[places < self.limit], np.minimum(sizes, self.limit)
-        taken = pa.array(rows)
-        return [to_lists(pa.array(times[rows]), sizes), *(to_lists(column.take(taken), sizes) for column in columns)]
+            positions = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            rows, sizes = rows[positions < self.limit], np.minimum(sizes, self.limit)
+        row_indices = pa.array(rows)
+        return [
+            to_lists(pa.array(times[rows]), sizes),
+            *(to_lists(column.take(row_indices), sizes) for column in columns),
+        ]
 
     def _sorted(self, times: NDArray[np.int64], columns: list[pa.Array]) -> NDArray[np.int64]:
         """Returns the rows in order of the column ``by``, then of time, then of their position."""
         rows = np.arange(len(times)) if is_sorted(times) else stable_order(times)
         if self.by is None:
             return rows
-        places, valid = ranks(columns[[name for name, _ in self.kept].index(self.by)])
+        by_numbers, valid = order_numbers(columns[[name for name, _ in self.kept].index(self.by)])
         if self.descending:
-            places = ~places
+            by_numbers = ~by_numbers
         nulls = rows[:0]
         if valid is not None:
             rows, nulls = rows[valid[rows]], rows[~valid[rows]]
-        rows = rows[stable_order(places[rows])]
+        rows = rows[stable_order(by_numbers[rows])]
         return np.concatenate([rows, nulls]) if self.nulls and len(nulls) else rows
 
 
@@ -354,7 +357,7 @@ class _Listed(Picking):
 
     @property
     def result(self) -> pa.DataType:
-        return pa.list_(self.picked)
+        return pa.list_(self.picked_type)
 
     def _lists(self, states: Sequence[State]) -> pa.Array:
         ((times, *columns),) = states
@@ -375,11 +378,11 @@ class Top(_Listed):
 
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         lists = self._lists(states)
-        none = pc.equal(pc.list_value_length(lists), 0)
-        if not pc.any(none).as_py():
+        is_empty = pc.equal(pc.list_value_length(lists), 0)
+        if not pc.any(is_empty).as_py():
             return lists
-        places = np.arange(len(lists))
-        return lists.take(pa.array(places, mask=none.to_numpy(zero_copy_only=False)))
+        indices = np.arange(len(lists))
+        return lists.take(pa.array(indices, mask=is_empty.to_numpy(zero_copy_only=False)))
 
     @property
     def arguments(self) -> list[str]:
@@ -404,7 +407,7 @@ class Collect(_Listed):
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
         if self.by is None and self.limit is None and self.field is not None:
-            return (Gathered(self.field, self.picked),)
+            return (Gathered(self.field, self.picked_type),)
         return (Leading(self.kept, self.by, self.descending, self.limit, nulls=True),)
 
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:

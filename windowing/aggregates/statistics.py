@@ -25,7 +25,7 @@ from windowing.aggregates.accumulators import (
     to_lists,
     unscaled,
 )
-from windowing.aggregates.declared import Numeric, RowWindows, Summable, check_ddof, nulled, type_in
+from windowing.aggregates.declared import Numeric, RowWindows, Summable, check_ddof, type_in, with_nulls
 from windowing.aggregates.distinct import Tally
 from windowing.aggregates.groups import Groups
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -48,7 +48,7 @@ _INFINITE, _NAN = 1 << 40, 1 << 41
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 _ROUNDING = 1e-6
 """Share of the bound that is reserved for rounding errors."""
-_LEAST, _MOST = 0.0001, 0.5
+_LEAST_ERROR, _MOST_ERROR = 0.0001, 0.5
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Buckets:
 
     @property
     def _shift(self) -> int:
-        """The offset that gives the bucket of the smallest positive value a number of about 1."""
+        """The offset of bucket numbers, so that the bucket of the smallest positive value has a number of about 1."""
         return ceil(1023 * self.per_octave) + 1
 
     def of(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -73,8 +73,8 @@ class Buckets:
         sizes = np.abs(values)
         finite = np.isfinite(sizes)
         mantissas, exponents = np.frexp(np.where(finite, sizes, 1.0))
-        places = (exponents + (2 * mantissas - 2)) * self.per_octave
-        numbers: NDArray[np.int64] = np.floor(places).astype(np.int64) + self._shift
+        positions = (exponents + (2 * mantissas - 2)) * self.per_octave
+        numbers: NDArray[np.int64] = np.floor(positions).astype(np.int64) + self._shift
         numbers[sizes < _SMALLEST] = 0
         numbers[~finite] = _INFINITE
         numbers[values < 0] *= -1
@@ -97,9 +97,9 @@ class Buckets:
 
     def _edge(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """Returns the least value of each bucket, as a factor from 1 to 2 and the exponent of a power of two."""
-        places = np.clip(numbers / self.per_octave, -1023, 1025)
-        exponents = np.floor(places)
-        return 1 + places - exponents, exponents.astype(np.int32)
+        positions = np.clip(numbers / self.per_octave, -1023, 1025)
+        exponents = np.floor(positions)
+        return 1 + positions - exponents, exponents.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,11 @@ class BoundedQuantile(Numeric):
     def __post_init__(self) -> None:
         super().__post_init__()
         error = self.relative_error
-        if isinstance(error, bool) or not (isinstance(error, int | float) and _LEAST <= error <= _MOST):
+        if isinstance(error, bool) or not (isinstance(error, int | float) and _LEAST_ERROR <= error <= _MOST_ERROR):
             raise ConfigError(
-                f"{self}", why=f"a relative error is from {_LEAST} to {_MOST}", do="write 0.01 for one per cent"
+                f"{self}",
+                why=f"a relative error is from {_LEAST_ERROR} to {_MOST_ERROR}",
+                do="write 0.01 for one per cent",
             )
         if isinstance(self.q, bool) or not (isinstance(self.q, int | float) and 0 <= self.q <= 1):
             raise ConfigError(f"{self}", why="a quantile is from 0 to 1", do="give q=0.95 for the 95th percentile")
@@ -145,14 +147,16 @@ class BoundedQuantile(Numeric):
         numbers, sizes = buckets.flatten().to_numpy(), pc.list_value_length(buckets).to_numpy()
         missing = sizes == 0
         ends = np.cumsum(sizes)
-        upto = np.concatenate([[0], np.cumsum(counts.flatten().to_numpy())])
-        before, count = upto[ends - sizes], upto[ends] - upto[ends - sizes]
-        places = np.minimum(np.floor(self.q * count).astype(np.int64), count - 1)
-        at = np.searchsorted(upto, before + places, side="right") - 1
+        counts_up_to = np.concatenate([[0], np.cumsum(counts.flatten().to_numpy())])
+        count_before, count = counts_up_to[ends - sizes], counts_up_to[ends] - counts_up_to[ends - sizes]
+        ranks = np.minimum(np.floor(self.q * count).astype(np.int64), count - 1)
+        bucket_indices = np.searchsorted(counts_up_to, count_before + ranks, side="right") - 1
         numbers = np.append(numbers, 0)  # of groups without values
-        last = numbers[np.where(missing, len(numbers) - 1, ends - 1)]
-        found = np.where(last == _NAN, _NAN, numbers[np.where(missing, len(numbers) - 1, at)])
-        return nulled(Buckets(self.relative_error).values(found), missing, self.result)
+        last_buckets = numbers[np.where(missing, len(numbers) - 1, ends - 1)]
+        found_buckets = np.where(
+            last_buckets == _NAN, _NAN, numbers[np.where(missing, len(numbers) - 1, bucket_indices)]
+        )
+        return with_nulls(Buckets(self.relative_error).values(found_buckets), missing, self.result)
 
     def __str__(self) -> str:
         return f"quantile({self.field!r}, {self.q!r}, relative_error={self.relative_error!r})"
@@ -183,39 +187,39 @@ class Digest(Accumulator):
     def fold(self, events: EventColumns, groups: Groups) -> State:
         values, valid = events.numbers(self.field)
         values = values.astype(np.float64, copy=False)
-        known = np.ones(len(values), np.bool_) if valid is None else valid
-        finite = np.isfinite(values) & known
+        is_known = np.ones(len(values), np.bool_) if valid is None else valid
+        finite = np.isfinite(values) & is_known
         rows, edges = groups.runs(finite)
         ordered = values[rows]
         digests = [self._digest_of(ordered[low:high]) for low, high in pairwise(edges.tolist())]
-        others = [values == -np.inf, values == np.inf, np.isnan(values)]
-        return [pa.array(digests, pa.binary()), *(groups.sums(other & known) for other in others)]
+        nonfinite = [values == -np.inf, values == np.inf, np.isnan(values)]
+        return [pa.array(digests, pa.binary()), *(groups.sums(other & is_known) for other in nonfinite)]
 
     def merge(self, state: State, groups: Groups) -> State:
         digests, *others = state
         rows, edges = groups.runs(digests.is_valid().to_numpy(zero_copy_only=False))
         ordered = digests.take(pa.array(rows)).to_pylist()
-        merged = [self._joined(ordered[low:high]) for low, high in pairwise(edges.tolist())]
+        merged = [self._merge_digests(ordered[low:high]) for low, high in pairwise(edges.tolist())]
         return [pa.array(merged, pa.binary()), *(groups.sums(other) for other in others)]
 
-    def loaded(self, columns: list[pa.Array]) -> State:
+    def from_columns(self, columns: list[pa.Array]) -> State:
         digests, *others = columns
         return [digests, *(other.to_numpy() for other in others)]
 
     def _digest_of(self, values: NDArray[np.float64]) -> bytes | None:
         if not len(values):
             return None
-        digest = _digests()(self.size)
+        digest = _digest_class()(self.size)
         digest.update(values)
         return bytes(digest.serialize())
 
-    def _joined(self, digests: list[bytes]) -> bytes | None:
+    def _merge_digests(self, digests: list[bytes]) -> bytes | None:
         if len(digests) < 2:
             return digests[0] if digests else None
-        whole = _digests()(self.size)
+        merged = _digest_class()(self.size)
         for digest in digests:
-            whole.merge(whole.deserialize(digest))
-        return bytes(whole.serialize())
+            merged.merge(merged.deserialize(digest))
+        return bytes(merged.serialize())
 
 
 @dataclass(frozen=True)
@@ -251,14 +255,14 @@ class Quantile(Numeric):
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((digests, below, above, nans),) = states
         columns = digests.to_pylist(), below.tolist(), above.tolist()
-        found = np.array([self._value(*each) for each in zip(*columns, strict=True)], np.float64)
+        quantiles = np.array([self._value(*each) for each in zip(*columns, strict=True)], np.float64)
         missing = ~digests.is_valid().to_numpy(zero_copy_only=False) & (below + above + nans == 0)
-        return nulled(np.where(nans > 0, np.nan, found), missing, self.result)
+        return with_nulls(np.where(nans > 0, np.nan, quantiles), missing, self.result)
 
     def _value(self, digest: bytes | None, below: int, above: int) -> float:
         if digest is None:
             return -np.inf if below and self.q * (below + above) < below else np.inf
-        finite = _digests().deserialize(digest)
+        finite = _digest_class().deserialize(digest)
         if not below + above:
             return float(finite.get_quantile(self.q))
         weight = finite.get_total_weight()
@@ -271,7 +275,7 @@ class Quantile(Numeric):
         return f"quantile({self.field!r}, {self.q!r})"
 
 
-def _digests() -> Any:
+def _digest_class() -> Any:
     try:
         from datasketches import tdigest_double
     except ImportError as error:
@@ -304,11 +308,11 @@ class Between(DenseAccumulator):
         column = events.decoded(self.field)
         values, valid = unscaled(column) if pa.types.is_decimal(column.type) else events.numbers(self.field)
         width = len(self.edges) + 1
-        cells = groups.numbers * width + self._places(values)
+        cells = groups.numbers * width + self._cells(values)
         counts = np.bincount(cells if valid is None else cells[valid], minlength=len(groups) * width)
         return list(np.ascontiguousarray(counts.reshape(-1, width).T))
 
-    def _places(self, values: NDArray[Any]) -> NDArray[np.int64]:
+    def _cells(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Returns, for each value, the number of edges that are not above it; NaN is above all edges."""
         if values.dtype.kind == "f":
             return np.searchsorted(np.array(self.edges, np.float64), values.astype(np.float64, copy=False), "right")
@@ -321,7 +325,7 @@ class Between(DenseAccumulator):
     def empty(self, count: int) -> list[NDArray[Any]]:
         return [np.zeros(count, np.int64) for _ in self.columns]
 
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return [before + after for before, after in zip(earlier, later, strict=True)]
 
 
@@ -333,15 +337,15 @@ class Histogram(Summable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = f"histogram({self.field!r}, {list(self.edges)!r:.200})"
+        call = f"histogram({self.field!r}, {list(self.edges)!r:.200})"
         if not 0 < len(self.edges) <= _MOST_EDGES:
-            raise ConfigError(given, why=f"these are {len(self.edges)} edges", do=f"give from 1 to {_MOST_EDGES}")
+            raise ConfigError(call, why=f"these are {len(self.edges)} edges", do=f"give from 1 to {_MOST_EDGES}")
         for edge in self.edges:
             if isinstance(edge, bool) or not isinstance(edge, int | float | Decimal) or not _finite(edge):
-                raise ConfigError(given, why=f"{edge!r:.60} is not a finite number", do="give numbers")
+                raise ConfigError(call, why=f"{edge!r:.60} is not a finite number", do="give numbers")
         for edge, following in pairwise(self.edges):
             if Fraction(str(edge)) >= Fraction(str(following)):
-                raise ConfigError(given, why=f"{following!r} is not above {edge!r}", do="give the edges in order")
+                raise ConfigError(call, why=f"{following!r} is not above {edge!r}", do="give the edges in order")
 
     @property
     def result(self) -> pa.DataType:
@@ -349,9 +353,9 @@ class Histogram(Summable):
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (Between(self._field, self._scaled()),)
+        return (Between(self._field, self._scaled_edges()),)
 
-    def _scaled(self) -> tuple[int, ...] | tuple[float, ...]:
+    def _scaled_edges(self) -> tuple[int, ...] | tuple[float, ...]:
         """Returns the edges in the type and unit of the values."""
         if self._floating:
             return tuple(map(float, self.edges))
@@ -397,7 +401,7 @@ class Weighted(NotNullAccumulator):
         return {"n": pa.int64(), "weights": pa.float64(), "weighted": pa.float64()}
 
     @property
-    def _read(self) -> tuple[str, ...]:
+    def _fields_read(self) -> tuple[str, ...]:
         return self.field, self.weight
 
     def _values(self, events: EventColumns, field: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -409,16 +413,16 @@ class Weighted(NotNullAccumulator):
         return values.astype(np.float64, copy=False), valid
 
     @_QUIET
-    def _folded(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
+    def _fold_present(self, values: tuple[NDArray[Any], ...], groups: Groups) -> list[NDArray[Any]]:
         column, weights = values
         return [groups.counts, groups.sums(weights), groups.sums(column * weights)]
 
     @_QUIET
-    def _merged(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
+    def _merge_present(self, state: list[NDArray[Any]], groups: Groups) -> list[NDArray[Any]]:
         return [groups.sums(column) for column in state]
 
     @_QUIET
-    def combined(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def merge_entries(self, earlier: list[NDArray[Any]], later: list[NDArray[Any]]) -> list[NDArray[Any]]:
         return [before + after for before, after in zip(earlier, later, strict=True)]
 
 
@@ -435,10 +439,10 @@ class Paired(Summable):
         if not isinstance(self.field, str) or not isinstance(self.other, str):
             raise ConfigError(f"{self}", why="it takes the names of two columns", do="give both names")
 
-    def bound(self, name: str, schema: pa.Schema) -> Self:
+    def with_types(self, name: str, schema: pa.Schema) -> Self:
         """Returns the aggregate with the types of its columns; raises ConfigError if a column is missing, or does not
         hold numbers."""
-        aggregate = super().bound(name, schema)
+        aggregate = super().with_types(name, schema)
         kind = type_in(schema, self.other, f"{name}={self}")
         why = replace(aggregate, kind=kind).refusal()
         if why is not None:
@@ -466,7 +470,7 @@ class WeightedMean(Paired):
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((_, weights, weighted),) = states
         missing = weights == 0
-        return nulled(weighted / np.where(missing, 1.0, weights), missing, self.result)
+        return with_nulls(weighted / np.where(missing, 1.0, weights), missing, self.result)
 
     def __str__(self) -> str:
         return f"weighted_mean({self.field!r}, {self.other!r})"
@@ -488,8 +492,8 @@ class Covariance(Paired):
 
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
         ((counts, *_, products, _),) = states
-        found = products / np.maximum(counts - self.ddof, 1) / (_unit(self.kind) * _unit(self.other_kind))
-        return nulled(found, counts <= self.ddof, self.result)
+        covariances = products / np.maximum(counts - self.ddof, 1) / (_unit(self.kind) * _unit(self.other_kind))
+        return with_nulls(covariances, counts <= self.ddof, self.result)
 
     def __str__(self) -> str:
         return f"covariance({self.field!r}, {self.other!r})"
@@ -505,10 +509,10 @@ class Correlation(Paired):
 
     @_QUIET
     def finish(self, states: Sequence[State], windows: RowWindows) -> pa.Array:
-        ((*_, squares, products, others),) = states
-        missing = ((squares == 0) | (others == 0)) & ~np.isnan(squares + others)
-        found = np.clip(products / np.sqrt(squares) / np.sqrt(others), -1, 1)
-        return nulled(found, missing, self.result)
+        ((*_, squares, products, other_squares),) = states
+        missing = ((squares == 0) | (other_squares == 0)) & ~np.isnan(squares + other_squares)
+        correlations = np.clip(products / np.sqrt(squares) / np.sqrt(other_squares), -1, 1)
+        return with_nulls(correlations, missing, self.result)
 
     def __str__(self) -> str:
         return f"corr({self.field!r}, {self.other!r})"

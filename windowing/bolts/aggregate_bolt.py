@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 import pyarrow as pa
 
-from windowing.aggregates.accumulators import Accumulator, EventColumns, State, can_be_ranked, has_order, ranks
-from windowing.aggregates.declared import Aggregate, RowWindows, nulled
+from windowing.aggregates.accumulators import Accumulator, EventColumns, State, can_be_ranked, has_order, order_numbers
+from windowing.aggregates.declared import Aggregate, RowWindows, with_nulls
 from windowing.aggregates.groups import Groups, Keys, can_be_compared
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, NumberedRows
 from windowing.calls import checked_value
 from windowing.columns import stable_order
 from windowing.conversion import REFUSED, convert_values
 from windowing.durations import Duration, Time, as_duration
-from windowing.errors import ConfigError, did_you_mean_column, together
+from windowing.errors import ConfigError, combine_errors, did_you_mean_column
 from windowing.reprs import one_line
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP, value_type
 from windowing.settings.panes import RETRACT
-from windowing.window import WindowBatch, whole
+from windowing.window import WindowBatch, in_one_piece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,9 +51,9 @@ class BoundAggregates:
 
     def result(self, keys: Sequence[pa.Array], states: Sequence[State], windows: RowWindows) -> pa.Table:
         """Returns the result rows, from the key columns and from the state of each accumulator."""
-        place = {each: at for at, each in enumerate(self.accumulators)}
+        state_index = {each: at for at, each in enumerate(self.accumulators)}
         columns = [
-            aggregate.finish([states[place[each]] for each in aggregate.accumulators], windows)
+            aggregate.finish([states[state_index[each]] for each in aggregate.accumulators], windows)
             for _, aggregate in self.aggregates
         ]
         return self._table([*keys, *columns])
@@ -82,17 +82,19 @@ class BoundAggregates:
 # The rows of an AggregateBolt for windows without events.
 
 
-def rows_of_empty_windows(bound: BoundAggregates, key: tuple[str, ...], windows: WindowBatch) -> NumberedRows | None:
+def rows_of_empty_windows(
+    aggregates: BoundAggregates, key: tuple[str, ...], windows: WindowBatch
+) -> NumberedRows | None:
     """Returns the rows of the windows without events in a batch; None if each window has events. ``key``: the columns
     of the windows' keys."""
     index = np.flatnonzero(np.diff(windows.offsets) == 0)
     if not len(index):
         return None
-    keys = [windows[place].key for place in index.tolist()]
+    keys = [windows[window].key for window in index.tolist()]
     values = {name: [each[at] if len(key) > 1 else each for each in keys] for at, name in enumerate(key)}
-    columns = [pa.array(values[name], bound.schema.field(name).type) for name in bound.by]
+    columns = [pa.array(values[name], aggregates.schema.field(name).type) for name in aggregates.by]
     row_windows = RowWindows(np.zeros(len(index), np.int64), windows.window_starts[index], windows.window_ends[index])
-    return bound.empty_rows(columns, row_windows), index
+    return aggregates.empty_rows(columns, row_windows), index
 
 
 def merge_rows(first: NumberedRows | None, second: NumberedRows | None) -> NumberedRows | None:
@@ -152,7 +154,7 @@ class AggregateBolt(BatchWindowedBolt):
         """The values of ``with_empty_windows(fill=...)``, by column."""
         problems = [*self._argument_errors(by)]
         if problems:
-            raise together("AggregateBolt()", problems)
+            raise combine_errors("AggregateBolt()", problems)
         self._check_names()
 
     def _repr_of_call(self) -> str:
@@ -184,10 +186,10 @@ class AggregateBolt(BatchWindowedBolt):
 
     def _check_names(self) -> None:
         """Raise ConfigError if two columns of the result have one name."""
-        twice = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
-        if twice:
+        repeated = [name for at, name in enumerate(self.by) if name in self.by[:at] or name in self.aggregates]
+        if repeated:
             raise ConfigError(
-                f"AggregateBolt with two columns {' and two '.join(map(repr, dict.fromkeys(twice)))}",
+                f"AggregateBolt with two columns {' and two '.join(map(repr, dict.fromkeys(repeated)))}",
                 why="a column is known by its name",
                 do="rename one",
             )
@@ -237,7 +239,7 @@ class AggregateBolt(BatchWindowedBolt):
                 )
         for name, aggregate in self.aggregates.items():
             try:
-                aggregate.bound(name, schema)
+                aggregate.with_types(name, schema)
             except ConfigError as error:
                 yield error
 
@@ -249,9 +251,9 @@ class AggregateBolt(BatchWindowedBolt):
             return self
         problems = list(self._column_errors(schema))
         if problems:
-            raise together("AggregateBolt", problems)
+            raise combine_errors("AggregateBolt", problems)
         keys = [pa.field(name, value_type(schema.field(name).type)) for name in self.by]
-        bound = tuple((name, aggregate.bound(name, schema)) for name, aggregate in self.aggregates.items())
+        bound = tuple((name, aggregate.with_types(name, schema)) for name, aggregate in self.aggregates.items())
         columns = [pa.field(name, aggregate.result) for name, aggregate in bound]
         configured = copy(self)
         configured.bound_aggregates = BoundAggregates(
@@ -304,7 +306,7 @@ class AggregateBolt(BatchWindowedBolt):
         if not len(windows.index):
             return None
         table = windows.table
-        columns = {name: whole(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+        columns = {name: in_one_piece(column) for name, column in zip(table.column_names, table.columns, strict=True)}
         keys = Keys.of([pa.array(windows.index), *map(columns.__getitem__, self.by)], len(windows.index), ordered=True)
         groups = Groups(keys.codes, keys.size)
         events = EventColumns(columns, windows.timestamps)
@@ -376,7 +378,9 @@ class Rank(BatchWindowedBolt):
         self.method, self.descending = method, descending
         self.column = read_name(name, "column", column)
         edges = {"start": start, "end": end}
-        self._edge_columns = {edge: read_name(name, edge, given) for edge, given in edges.items() if given is not None}
+        self._edge_columns = {
+            edge: read_name(name, edge, edge_column) for edge, edge_column in edges.items() if edge_column is not None
+        }
         self._schema: pa.Schema | None = None
 
     @property
@@ -413,9 +417,9 @@ class Rank(BatchWindowedBolt):
         table = windows.table.take(pa.array(emitted)).append_column(self.column, pa.array(row_ranks[emitted]))
         index = windows.index[emitted]
         for edge, name in self._edge_columns.items():
-            unknown = np.array([getattr(window, edge) is None for window in windows])
+            is_unknown = np.array([getattr(window, edge) is None for window in windows])
             edge_times = windows.window_starts if edge == "start" else windows.window_ends
-            times = nulled(edge_times[index], unknown[index], TIMESTAMP)
+            times = with_nulls(edge_times[index], is_unknown[index], TIMESTAMP)
             table = table.append_column(name, times)
         return table, index
 
@@ -423,17 +427,17 @@ class Rank(BatchWindowedBolt):
         """Returns the indices of the rows group by group, the best row of each group first; and for each row the number
         of its group, and a number that is equal for equal values."""
         table = windows.table
-        keys = [pa.array(windows.index), *(whole(table.column(name)) for name in self.by)]
+        keys = [pa.array(windows.index), *(in_one_piece(table.column(name)) for name in self.by)]
         groups = Keys.of(keys, table.num_rows, ordered=True).codes
-        values, known = ranks(whole(table.column(self.order_by)))
+        values, is_known = order_numbers(in_one_piece(table.column(self.order_by)))
         if self.descending:
             values = ~values
-        unknown = np.zeros(len(values), np.bool_) if known is None else ~known
-        values = np.where(unknown, 0, values)
-        order = np.lexsort((values, unknown, groups))
+        is_null = np.zeros(len(values), np.bool_) if is_known is None else ~is_known
+        values = np.where(is_null, 0, values)
+        order = np.lexsort((values, is_null, groups))
         value_numbers = np.zeros(len(order), np.int64)
-        same = (values[order][1:] == values[order][:-1]) & (unknown[order][1:] == unknown[order][:-1])
-        value_numbers[order[1:]] = np.cumsum(~same)
+        equals_previous = (values[order][1:] == values[order][:-1]) & (is_null[order][1:] == is_null[order][:-1])
+        value_numbers[order[1:]] = np.cumsum(~equals_previous)
         return order, groups, value_numbers
 
     def _emitted_rows(self, order: NDArray[np.int64], row_ranks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -480,15 +484,15 @@ def _ranks(method: Method, groups: NDArray[np.int64], values: NDArray[np.int64])
     rows = np.arange(len(groups))
     begins_group = np.ones(len(groups), np.bool_)
     begins_group[1:] = groups[1:] != groups[:-1]
-    first = np.maximum.accumulate(np.where(begins_group, rows, 0))
+    group_starts = np.maximum.accumulate(np.where(begins_group, rows, 0))
     if method == "row_number":
-        return rows - first + 1
+        return rows - group_starts + 1
     is_new_value = begins_group.copy()
     is_new_value[1:] |= values[1:] != values[:-1]
     if method == "rank":
-        return np.maximum.accumulate(np.where(is_new_value, rows, 0)) - first + 1
-    distinct: NDArray[np.int64] = np.cumsum(is_new_value, dtype=np.int64)
-    dense_ranks: NDArray[np.int64] = distinct - distinct[first] + 1
+        return np.maximum.accumulate(np.where(is_new_value, rows, 0)) - group_starts + 1
+    distinct_counts: NDArray[np.int64] = np.cumsum(is_new_value, dtype=np.int64)
+    dense_ranks: NDArray[np.int64] = distinct_counts - distinct_counts[group_starts] + 1
     return dense_ranks
 
 
@@ -506,10 +510,10 @@ def read_name(bolt: str, argument: str, name: object) -> str:
 
 def read_columns(bolt: str, argument: str, names: object) -> tuple[str, ...]:
     """Returns the names of one column, several or none; raises ConfigError for anything else."""
-    given = (names,) if isinstance(names, str) else () if names is None else names
-    if not isinstance(given, Iterable):
-        given = (None,)
-    columns = tuple(given)
+    names_or_none = (names,) if isinstance(names, str) else () if names is None else names
+    if not isinstance(names_or_none, Iterable):
+        names_or_none = (None,)
+    columns = tuple(names_or_none)
     if not all(isinstance(name, str) and name for name in columns) or len(set(columns)) < len(columns):
         raise ConfigError(
             f"{bolt}({argument}={names!r:.60})", why="these are columns, each named once", do="give their names"
@@ -530,7 +534,7 @@ def check_columns(bolt: str, *problems: Iterable[ConfigError]) -> None:
     """Raise one ConfigError with all problems of a bolt's columns, if there are any."""
     errors = [*chain.from_iterable(problems)]
     if errors:
-        raise together(bolt, errors)
+        raise combine_errors(bolt, errors)
 
 
 def column_errors(
@@ -558,8 +562,8 @@ def column_errors(
 
 def name_clashes(bolt: str, names: Sequence[str], schema: pa.Schema) -> Iterator[ConfigError]:
     """Yields an error for each added column that has the name of an input column or of another added column."""
-    twice = [name for at, name in enumerate(names) if name in schema.names or name in names[:at]]
-    for name in dict.fromkeys(twice):
+    repeated = [name for at, name in enumerate(names) if name in schema.names or name in names[:at]]
+    for name in dict.fromkeys(repeated):
         yield ConfigError(
             f"{bolt} with two columns {name!r}",
             why=f"it adds {', '.join(names)} to {', '.join(schema.names)}",
@@ -577,12 +581,12 @@ def read_limit(bolt: str, limit: object, what: str) -> int:
     return limit
 
 
-def read_length_of_time(bolt: str, argument: str, given: Time) -> Duration:
+def read_length_of_time(bolt: str, argument: str, value: Time) -> Duration:
     """Returns a length of time above zero, the value of ``argument``; raises ConfigError for anything else."""
     try:
-        length = as_duration(given)
+        length = as_duration(value)
     except ConfigError as error:
-        raise ConfigError(f"{bolt}({argument}={given!r:.60}): {error.what}", why=error.why, do=error.do) from None
+        raise ConfigError(f"{bolt}({argument}={value!r:.60}): {error.what}", why=error.why, do=error.do) from None
     if not length.micros:
-        raise ConfigError(f"{bolt}({argument}={given!r})", why="the duration is zero", do="give one above zero")
+        raise ConfigError(f"{bolt}({argument}={value!r})", why="the duration is zero", do="give one above zero")
     return length

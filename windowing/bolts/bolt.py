@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
-from windowing.bolts.read_code import rebound
+from windowing.bolts.read_code import rebind_to_copy
 from windowing.calls import checked_value
 from windowing.columns import own_value
-from windowing.conversion import changed_by_json
+from windowing.conversion import describe_json_change
 from windowing.durations import Count, Duration, Time, as_duration
-from windowing.errors import USER_EXCEPTIONS, ConfigError, SchemaError, together
+from windowing.errors import USER_EXCEPTIONS, ConfigError, SchemaError, combine_errors
 from windowing.reprs import call_repr, fields_repr, one_line, repr_of, simple_attributes
 from windowing.schema import DEFAULT_STREAM, EmittedRows, conform, parse_schema
 from windowing.settings import ARGUMENTS, DECLARED, SOURCE_ONLY, WindowSettings, presets
@@ -98,7 +98,7 @@ AnyComponent = TypeVar("AnyComponent", bound=Component)
 def copy_bolt(bolt: AnyComponent) -> AnyComponent:
     """Returns a deep copy of a bolt. Raises ConfigError if the bolt holds a value that cannot be copied."""
     try:
-        made = deepcopy(bolt)
+        copied = deepcopy(bolt)
     except USER_EXCEPTIONS as error:
         raise ConfigError(
             f"{type(bolt).__name__} holds{failing_attribute(bolt, deepcopy)} what cannot be copied",
@@ -106,16 +106,18 @@ def copy_bolt(bolt: AnyComponent) -> AnyComponent:
             do="let it hold parameters only: a bolt makes locks and opens files in prepare(), which is called on each "
             "copy, and a policy does so in its hooks",
         ) from error
-    return rebound(made, bolt)
+    return rebind_to_copy(copied, bolt)
 
 
 def failing_attribute(bolt: Component, attempt: Callable[[Any], object]) -> str:
     """Returns the attribute or setting of a bolt for which ``attempt`` fails, as in `` in self.lock``; "" if it fails
     for no single one."""
-    of_bolt = {f"self.{name}": value for name, value in vars(bolt).items() if name != "settings"}
+    attributes = {f"self.{name}": value for name, value in vars(bolt).items() if name != "settings"}
     settings = vars(bolt).get("settings")
-    of_settings = {} if settings is None else {f"its setting {name}": value for name, value in vars(settings).items()}
-    for name, value in {**of_bolt, **of_settings}.items():
+    setting_values = (
+        {} if settings is None else {f"its setting {name}": value for name, value in vars(settings).items()}
+    )
+    for name, value in {**attributes, **setting_values}.items():
         try:
             attempt(value)
         except USER_EXCEPTIONS:  # the same error has been reported for the whole bolt
@@ -170,7 +172,7 @@ class BatchBolt(PlainBolt):
 
 
 StateType: TypeAlias = type | str | pa.Schema
-_JSON: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], dict: {}}
+_EMPTY_VALUES: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False, list: [], dict: {}}
 
 
 def check_types(types: Mapping[str, StateType]) -> None:
@@ -183,7 +185,7 @@ def check_types(types: Mapping[str, StateType]) -> None:
         )
     for name, kind in types.items():
         if isinstance(kind, type):
-            if kind not in _JSON:
+            if kind not in _EMPTY_VALUES:
                 raise ConfigError(
                     f"state {name!r} is declared {kind.__name__}",
                     why="state is kept as JSON or Arrow, never pickled",
@@ -204,7 +206,9 @@ def check_types(types: Mapping[str, StateType]) -> None:
 def new_state(types: Mapping[str, StateType]) -> dict[str, Any]:
     """Returns the initial state: zeros, and empty texts, lists, dicts and tables."""
     return {
-        name: json.loads(json.dumps(_JSON[kind])) if isinstance(kind, type) else parse_schema(kind).empty_table()
+        name: json.loads(json.dumps(_EMPTY_VALUES[kind]))
+        if isinstance(kind, type)
+        else parse_schema(kind).empty_table()
         for name, kind in types.items()
     }
 
@@ -217,11 +221,11 @@ def pack_state(
     state: Mapping[str, Any],
     types: Mapping[str, StateType],
     where: str = "self.state",
-    places: dict[int, str] | None = None,
+    paths_by_id: dict[int, str] | None = None,
 ) -> tuple[str, dict[str, pa.Table]]:
     """Returns the JSON part as text, and the tables, of a state; raises SchemaError if the state is not as declared.
 
-    ``where`` names the state in an error; ``places`` as for ``changed_by_json``, where there are other states.
+    ``where``: the name of the state in errors. ``paths_by_id``: see ``describe_json_change``.
     """
     if not isinstance(state, Mapping):
         raise SchemaError(
@@ -235,8 +239,8 @@ def pack_state(
             why=f"undeclared: {_names(state.keys() - types.keys())}; missing: {_names(types.keys() - state.keys())}",
             do="declare every name in `state_types`, and keep it in `self.state`",
         )
-    plain: dict[str, Any] = {}
-    kept: dict[str, pa.Table] = {}
+    json_values: dict[str, Any] = {}
+    tables: dict[str, pa.Table] = {}
     for name, kind in types.items():
         value = state[name]
         if not isinstance(kind, type):
@@ -245,24 +249,24 @@ def pack_state(
                     f"state {name!r} is {type(value).__name__} {repr_of(value):.60}, and was declared a table",
                     do="keep a pyarrow table of the declared columns, or change `state_types`",
                 )
-            kept[name] = conform(value, parse_schema(kind))
+            tables[name] = conform(value, parse_schema(kind))
             continue
-        good = isinstance(value, kind) or (kind is float and isinstance(value, int))
-        if not good or (kind is int and isinstance(value, bool)):
+        has_type = isinstance(value, kind) or (kind is float and isinstance(value, int))
+        if not has_type or (kind is int and isinstance(value, bool)):
             raise SchemaError(
                 f"state {name!r} is {type(value).__name__} {repr_of(value):.60}, and was declared {kind.__name__}",
                 do="keep the declared type, or change `state_types`",
             )
-        plain[name] = value
-    # A number that is declared as one stands for itself, also NumPy's.
-    nested = {name: value for name, value in plain.items() if not isinstance(value, int | float)}
-    if wrong := changed_by_json(nested, where, places):
+        json_values[name] = value
+    # A declared number is stored as it is, also one of NumPy.
+    not_numbers = {name: value for name, value in json_values.items() if not isinstance(value, int | float)}
+    if wrong := describe_json_change(not_numbers, where, paths_by_id):
         raise SchemaError(
             "the bolt's state would change when it is saved as JSON",
             why=wrong,
             do="keep lists, dicts with texts as keys, texts and numbers",
         )
-    return json.dumps(plain), kept
+    return json.dumps(json_values), tables
 
 
 # Settings of a bolt. Each change makes a copy of the bolt, and records the method that the user has called.
@@ -287,31 +291,31 @@ class ConfiguredBolt(Component):
     settings: WindowSettings = WindowSettings()
 
     def __repr__(self) -> str:
-        made, settings = self._repr_of_call(), repr(self.settings).removeprefix("WindowSettings")
-        return one_line(made if settings == "()" else f"{made} with {settings}")
+        call, settings = self._repr_of_call(), repr(self.settings).removeprefix("WindowSettings")
+        return one_line(call if settings == "()" else f"{call} with {settings}")
 
     def configured(self, settings: WindowSettings) -> Self:
-        """Returns the bolt with other settings, all at once, as ``build()`` does when it settles those that follow from
-        the inputs."""
-        configured = rebound(copy(self), self)
+        """Returns the bolt with these settings in place of its own. ``build()`` calls it with the settings that follow
+        from the inputs."""
+        configured = rebind_to_copy(copy(self), self)
         configured.settings = settings
         return configured
 
-    def _set_arguments(self, method: str, given: Mapping[str, Any]) -> Self:
+    def _set_arguments(self, method: str, arguments: Mapping[str, Any]) -> Self:
         """Set settings by the arguments of a ``with_...`` method; their declarations say how values are read."""
-        if not given:
+        if not arguments:
             raise ConfigError(
                 f"{method}() without an argument", why="nothing would change", do="name the settings to change"
             )
         bolt, problems = self, list[ConfigError]()
-        for argument, value in given.items():
-            declared = ARGUMENTS[method, argument]
+        for argument, value in arguments.items():
+            setting = ARGUMENTS[method, argument]
             try:
-                bolt = bolt._set_by_call({declared.name: self._read(method, argument, value)}, declared.call)
+                bolt = bolt._set_by_call({setting.name: self._read(method, argument, value)}, setting.call)
             except ConfigError as problem:
                 problems.append(problem)
         if problems:
-            raise together(f"{method}()", problems)
+            raise combine_errors(f"{method}()", problems)
         return bolt
 
     def _read(self, method: str, argument: str, value: Any) -> Any:
@@ -331,8 +335,10 @@ class ConfiguredBolt(Component):
         settings, every = self.settings, self.settings.watermark_every
         if chosen:
             return self.configured(replace(settings, every_is_derived=False))
-        alone = settings.watermark_field is None and not settings.watermark_imports
-        if settings.every_is_derived or (every == SOURCE_ONLY and before.watermark_field is not None and alone):
+        no_other_source = settings.watermark_field is None and not settings.watermark_imports
+        if settings.every_is_derived or (
+            every == SOURCE_ONLY and before.watermark_field is not None and no_other_source
+        ):
             every = None
         if every is not None:
             return self
@@ -340,8 +346,8 @@ class ConfiguredBolt(Component):
             return self._with_settings(watermark_every=SOURCE_ONLY, every_is_derived=True)
         if settings.watermark_per_key:
             return self._with_settings(watermark_every=Count(1), every_is_derived=True)
-        given = settings.given - {"watermark_every"} if settings.every_is_derived else settings.given
-        return self.configured(replace(settings, watermark_every=None, every_is_derived=False, given=given))
+        set_by_user = settings.given - {"watermark_every"} if settings.every_is_derived else settings.given
+        return self.configured(replace(settings, watermark_every=None, every_is_derived=False, given=set_by_user))
 
     def _apply_preset(self, preset: Preset) -> Self:
         if not isinstance(preset, Preset):
@@ -353,13 +359,16 @@ class ConfiguredBolt(Component):
                     do=f"call it: presets.{name}()",
                 )
             raise ConfigError(f"with_time({preset!r:.60})", do="give one of windbolt.presets, such as presets.atlas()")
-        replaced = [each for each in self.settings.asked if each[0] in presets.RULES]
+        replaced_calls = [each for each in self.settings.asked if each[0] in presets.RULES]
         bolt = self._with_settings(
             **preset.changes(),
             every_is_derived=False,
-            asked=(*(each for each in self.settings.asked if each not in replaced), *preset.asked),
+            asked=(*(each for each in self.settings.asked if each not in replaced_calls), *preset.asked),
             # A second preset sets all rules again, so settings of the first are not reported as forgotten.
-            forgotten=(*self.settings.forgotten, *(call for _, call in replaced if not call.startswith("presets."))),
+            forgotten=(
+                *self.settings.forgotten,
+                *(call for _, call in replaced_calls if not call.startswith("presets.")),
+            ),
         )
         return bolt._derive_calendar_bounds()
 
@@ -374,14 +383,16 @@ class ConfiguredBolt(Component):
 
     def _set_by_call(self, changes: Mapping[str, Any], call: str) -> Self:
         """Set settings that the user names in a call, and record the call."""
-        kept = [each for each in self.settings.asked if each[0] not in changes]
+        other_calls = [each for each in self.settings.asked if each[0] not in changes]
         forgotten = tuple(each for each in self.settings.forgotten if each != call)  # set again, and after the preset
-        return self._with_settings(**changes, asked=(*kept, *((rule, call) for rule in changes)), forgotten=forgotten)
+        return self._with_settings(
+            **changes, asked=(*other_calls, *((rule, call) for rule in changes)), forgotten=forgotten
+        )
 
     def _set_and_forget_calls(self, **changes: Any) -> Self:
         """Set settings, and remove the records of earlier calls that set them."""
-        kept = tuple(each for each in self.settings.asked if each[0] not in changes)
-        return self._with_settings(**changes, asked=kept)
+        other_calls = tuple(each for each in self.settings.asked if each[0] not in changes)
+        return self._with_settings(**changes, asked=other_calls)
 
     def _set_kinds(self, *kinds: WindowKind) -> Self:
         return self._set_windows("with_window", kinds=kinds, length=None, slide=Count(1))._derive_calendar_bounds()
@@ -421,17 +432,19 @@ def named_arguments(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
-def _second_windows(call: str, first: WindowSettings, second: WindowSettings) -> ConfigError:
-    """Returns the error for a ``call`` that sets windows on a bolt that has windows; ``first`` and ``second`` are its
+def _second_windows(call: str, before: WindowSettings, after: WindowSettings) -> ConfigError:
+    """Returns the error for a ``call`` that sets windows on a bolt that has windows; ``before`` and ``after`` are its
     settings before and after the call."""
-    if second.key_trigger is None:
-        both = "keep one of the two"
-        if _is_of_kinds(first) and _is_of_kinds(second):
-            both += ", or give both to one with_window(...) if each event belongs to both"
-            hopping = not first.kinds or not second.kinds
-            both += "; a length and a slide are Hopping(length, slide)" if hopping else ""
-        return ConfigError(f"{call} on a bolt that has windows already", why="the first windows would be lost", do=both)
-    if first.key_trigger is None:
+    if after.key_trigger is None:
+        advice = "keep one of the two"
+        if _is_of_kinds(before) and _is_of_kinds(after):
+            advice += ", or give both to one with_window(...) if each event belongs to both"
+            hopping = not before.kinds or not after.kinds
+            advice += "; a length and a slide are Hopping(length, slide)" if hopping else ""
+        return ConfigError(
+            f"{call} on a bolt that has windows already", why="the first windows would be lost", do=advice
+        )
+    if before.key_trigger is None:
         what = f"{call} on a bolt that has windows already"
     elif call == "with_trigger":
         return ConfigError(
@@ -482,26 +495,26 @@ class TaskBolt(ConfiguredBolt):
 
     @property
     def takes_retractions(self) -> bool:
-        """True if the bolt handles the column ``_retract`` in rows by which an earlier bolt takes rows back; a bolt
-        that does not would count such rows as events."""
+        """True if the bolt understands retractions, rows with the column ``_retract`` by which an earlier bolt takes
+        rows back. A bolt that does not would count them as events."""
         return True
 
     @property
     def groups_by(self) -> tuple[str, ...] | None:
-        """The columns whose equal values must be on one task; ``()``: all events must; None: any task may have any
-        event."""
+        """The columns whose equal values must be on one task. ``()``: all events must be on one task. None: any task
+        may have any event."""
         return None
 
     @property
     def declared_columns(self) -> frozenset[str] | None:
         """The columns of ``reads``; None if these are all columns. Raises ConfigError for an invalid ``reads``."""
-        given = self.reads
-        names = given.split(",") if isinstance(given, str) else given
-        if names is None or given == "*":
+        reads = self.reads
+        names = reads.split(",") if isinstance(reads, str) else reads
+        if names is None or reads == "*":
             return None
         if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
             raise ConfigError(
-                f"{type(self).__name__}.reads = {repr_of(given):.60}",
+                f"{type(self).__name__}.reads = {repr_of(reads):.60}",
                 why="it is the names of columns",
                 do='write reads = "user, amount"',
             )
@@ -574,12 +587,13 @@ class StatefulTaskBolt(TaskBolt):
         raise NotImplementedError
 
 
-def first_state(bolt: StatefulTaskBolt) -> dict[str, Any]:
-    """Returns the first state of a task or a key: its own copy, even if the bolt returns the same lists again."""
-    first = bolt.initial_state()
-    if type(bolt).initial_state is StatefulTaskBolt.initial_state or not isinstance(first, dict):
-        return first  # new each time, or refused when it is kept
-    return {name: own_value(value) for name, value in first.items()}
+def own_initial_state(bolt: StatefulTaskBolt) -> dict[str, Any]:
+    """Returns the initial state of a task or a key: a copy of its own, even if the bolt returns the same lists each
+    time."""
+    state = bolt.initial_state()
+    if type(bolt).initial_state is StatefulTaskBolt.initial_state or not isinstance(state, dict):
+        return state  # new each time, or refused when it is kept
+    return {name: own_value(value) for name, value in state.items()}
 
 
 class StatefulBolt(StatefulTaskBolt):
@@ -640,7 +654,7 @@ class StatefulBolt(StatefulTaskBolt):
         interval = as_duration(every)
         if interval.micros <= 0:
             raise ConfigError(f"with_clock({every!r})", do='give a duration above zero, such as "10s"')
-        configured = rebound(copy(self), self)
+        configured = rebind_to_copy(copy(self), self)
         configured.clock_every = interval
         return configured
 

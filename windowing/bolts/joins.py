@@ -15,12 +15,12 @@ from windowing.aggregates.groups import can_be_compared, key_type, pairs
 from windowing.bolts.windowed_bolt import Operator, WindowedBolt
 from windowing.calls import checked_value
 from windowing.conversion import REFUSED, convert_column
-from windowing.errors import ConfigError, did_you_mean_column, together
+from windowing.errors import ConfigError, combine_errors, did_you_mean_column
 from windowing.schema import DEFAULT_STREAM, TIMESTAMP, EmittedRows, parse_schema
 from windowing.settings.kinds import Meeting, Onset
-from windowing.settings.rules import NO_COLUMN, How, Lifetime, check_how, flag
+from windowing.settings.rules import NO_COLUMN, How, Lifetime, check_how, read_flag
 from windowing.timestamps import to_column
-from windowing.window import TupleWindow, whole
+from windowing.window import TupleWindow, in_one_piece
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -157,7 +157,7 @@ def check_key_types(left: pa.Schema, right: pa.Schema, names: tuple[str, str], k
     """Raise ConfigError for all pairs of key columns whose types cannot be compared."""
     problems = [*_key_type_errors(left, right, names, keys)]
     if problems:
-        raise together("the join", problems)
+        raise combine_errors("the join", problems)
 
 
 def _key_type_errors(
@@ -197,7 +197,7 @@ def join_columns(
     ``without``: input columns that are left out. Raises ConfigError if two columns have the same name.
     """
     left, right = inputs[sides[LEFT]], inputs[sides[RIGHT]]
-    named = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
+    columns = [(key, JoinColumn(BOTH, key, left.field(key).type)) for key in keys.left if key in keys.shared]
     skipped = keys.shared | without
     directions = [(LEFT, left, right, keys.left), (RIGHT, right, left, keys.right)]
     for side, schema, other, keys_of_side in directions[: 1 if left_only else 2]:
@@ -206,24 +206,24 @@ def join_columns(
             if field.name not in skipped:
                 clash = field.name in other.names and not left_only
                 name = rename.format(stream=stream, column=field.name) if clash else field.name
-                named.append((name, JoinColumn(side, field.name, field.type)))
-    named += [(name, JoinColumn(moment, "", TIMESTAMP)) for moment, name in moments.items() if name is not None]
-    names = [name for name, _ in named]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+                columns.append((name, JoinColumn(side, field.name, field.type)))
+    columns += [(name, JoinColumn(moment, "", TIMESTAMP)) for moment, name in moments.items() if name is not None]
+    names = [name for name, _ in columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
         raise ConfigError(
-            f"the join has two columns {', '.join(map(repr, twice))}",
+            f"the join has two columns {', '.join(map(repr, repeated))}",
             why=f"it has {', '.join(names)}",
             do="choose another rename=, or other names by start= and end=",
         )
-    return dict(named)
+    return dict(columns)
 
 
 def select_outputs(columns: dict[str, JoinColumn], outputs: pa.Schema) -> dict[str, JoinColumn]:
     """Returns the columns that ``outputs`` declares; raises ConfigError for unknown columns and impossible types."""
     problems = [*_output_errors(columns, outputs)]
     if problems:
-        raise together("the join", problems)
+        raise combine_errors("the join", problems)
     return {name: columns[name] for name in outputs.names}
 
 
@@ -295,8 +295,11 @@ class Join(WindowedBolt):
 
     @property
     def declared_columns(self) -> frozenset[str] | None:
-        """The columns of ``outputs`` and of the key, once the inputs are known; None, which is all, without
-        ``outputs``, for a subclass, whose code may read others, and where rows leave the bolt as they came."""
+        """The columns of ``outputs`` and of the key, once the inputs are known; None for all columns.
+
+        It is None without ``outputs``, for a subclass, whose code may read other columns, and if whole events leave the
+        bolt, such as late ones.
+        """
         settings = self.settings
         whole_rows = settings.late_stream is not None or settings.refused_stream is not None
         by_bytes = settings.capacity is not None and settings.capacity.needs_all_columns
@@ -404,7 +407,7 @@ class TemporalJoin(Join, Operator):
         super().__init__(left, right, on=on, outputs=outputs, rename=rename, start=start, end=end)
         check_how(how)
         self.how, self.left_only = how, how in ("semi", "anti")
-        self.versions = flag("versions", versions)
+        self.versions = read_flag("versions", versions)
         lifetime = Lifetime(NO_COLUMN) if versions else None
         self.settings = replace(self.settings, key=self.keys.left, kinds=_kinds(how, 0), lifetime=lifetime)
 
@@ -565,7 +568,7 @@ class WindowJoin(Join):
         lefts, rights = _rows_of_pairs(self.how, lefts, rights, len(left), len(right))
         for begin in range(0, len(lefts), _ROWS_AT_ONCE):
             piece = slice(begin, begin + _ROWS_AT_ONCE)
-            yield self._rows(window, _places(left, lefts[piece]), _places(right, rights[piece]))
+            yield self._rows(window, _table_rows(left, lefts[piece]), _table_rows(right, rights[piece]))
 
     def _rows(self, window: TupleWindow, left: pa.Array, right: pa.Array) -> pa.Table:
         """Returns output rows, from the index in the window of the left and right event of each; null for no event."""
@@ -590,33 +593,40 @@ class WindowJoin(Join):
         return source.take(events[column.side])
 
 
-def _keys(table: pa.Table, names: tuple[str, ...], places: NDArray[np.int64]) -> list[pa.Array]:
-    rows = pa.array(places)
-    return [whole(table.column(name).take(rows)) for name in names]
+def _keys(table: pa.Table, names: tuple[str, ...], rows: NDArray[np.int64]) -> list[pa.Array]:
+    indices = pa.array(rows)
+    return [in_one_piece(table.column(name).take(indices)) for name in names]
 
 
 def _rows_of_pairs(
-    how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left: int, right: int
+    how: How, lefts: NDArray[np.int64], rights: NDArray[np.int64], left_count: int, right_count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the left and the right event of each row of a join, from its pairs; -1 for no event. ``left`` and
-    ``right``: the numbers of events of both sides."""
+    """Returns the left and the right event of each row of a join, from its pairs; -1 for no event. ``left_count`` and
+    ``right_count``: the numbers of events of both sides."""
     if how in ("semi", "anti"):
-        matched = np.bincount(lefts, minlength=left) > 0
-        found = np.flatnonzero(matched if how == "semi" else ~matched)
-        return found, np.full(len(found), -1)
+        matched = np.bincount(lefts, minlength=left_count) > 0
+        chosen = np.flatnonzero(matched if how == "semi" else ~matched)
+        return chosen, np.full(len(chosen), -1)
     if how in ("left", "full"):
-        alone = np.flatnonzero(np.bincount(lefts, minlength=left) == 0)
-        lefts, rights = np.concatenate([lefts, alone]), np.concatenate([rights, np.full(len(alone), -1)])
+        without_partner = np.flatnonzero(np.bincount(lefts, minlength=left_count) == 0)
+        lefts, rights = (
+            np.concatenate([lefts, without_partner]),
+            np.concatenate([rights, np.full(len(without_partner), -1)]),
+        )
         order = np.argsort(lefts, kind="stable")
         lefts, rights = lefts[order], rights[order]
     if how in ("right", "full"):
-        alone = np.flatnonzero(np.bincount(rights[rights >= 0], minlength=right) == 0)
-        lefts, rights = np.concatenate([lefts, np.full(len(alone), -1)]), np.concatenate([rights, alone])
+        without_partner = np.flatnonzero(np.bincount(rights[rights >= 0], minlength=right_count) == 0)
+        lefts, rights = (
+            np.concatenate([lefts, np.full(len(without_partner), -1)]),
+            np.concatenate([rights, without_partner]),
+        )
     return lefts, rights
 
 
-def _places(places: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
-    """Returns the indices in the table of events of one side, from their indices among these; null for -1."""
-    if not len(places):
+def _table_rows(side_rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> pa.Array:
+    """Returns the rows of the table of some events of one side. ``side_rows``: the rows of all events of the side.
+    ``chosen``: indices into these; -1 gives null."""
+    if not len(side_rows):
         return pa.nulls(len(chosen), pa.int64())
-    return pa.array(places[chosen], mask=chosen < 0)
+    return pa.array(side_rows[chosen], mask=chosen < 0)

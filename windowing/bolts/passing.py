@@ -35,7 +35,7 @@ from windowing.settings import WindowSettings
 from windowing.settings.kinds import Lull
 from windowing.settings.rules import Bounds, OutputTime
 from windowing.timestamps import OPEN_END, from_column, to_column
-from windowing.window import TupleWindow, WindowBatch, whole
+from windowing.window import TupleWindow, WindowBatch, in_one_piece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,8 +128,8 @@ class EventFilter(BatchWindowedBolt, StatefulWindowedBolt, Union):
         raise NotImplementedError
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns a mask of the rows that pass; rows are in order of time, and ``keys`` are their remembered columns.
-        The first rows are remembered events, which pass again."""
+        """Returns a mask of the rows that pass. Rows are in order of time; ``keys``: their remembered columns. The
+        first rows are the remembered events, and these pass again."""
         raise NotImplementedError
 
     def is_remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -141,14 +141,14 @@ class EventFilter(BatchWindowedBolt, StatefulWindowedBolt, Union):
         bound = super().for_inputs(inputs)
         assert bound._schema is not None
         columns = self.columns_to_remember(bound._schema)
-        others = tuple(name for name in columns if name not in self.by)
+        compared = tuple(name for name in columns if name not in self.by)
         name = type(self).__name__
         check_columns(
-            name, column_errors(name, "by", self.by, bound._schema), column_errors(name, "of", others, bound._schema)
+            name, column_errors(name, "by", self.by, bound._schema), column_errors(name, "of", compared, bound._schema)
         )
-        kept = [pa.field(f"of {name}", value_type(bound._schema.field(name).type)) for name in columns]
+        remembered_fields = [pa.field(f"of {name}", value_type(bound._schema.field(name).type)) for name in columns]
         bound.__dict__["state_keys"] = {_PASSED: {name: f"of {name}" for name in self.by}}
-        bound.__dict__["state_types"] = {_PASSED: pa.schema([pa.field(_TIME, pa.int64()), *kept])}
+        bound.__dict__["state_types"] = {_PASSED: pa.schema([pa.field(_TIME, pa.int64()), *remembered_fields])}
         bound.__dict__["_remembered_columns"] = columns
         return bound
 
@@ -178,22 +178,22 @@ class EventFilter(BatchWindowedBolt, StatefulWindowedBolt, Union):
 
     def _pass_and_remember(self, table: pa.Table, times: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of the events that pass, and puts those that later calls need into the state."""
-        before = self.state[_PASSED]
+        earlier = self.state[_PASSED]
         columns = self.remembered_columns
         keys = [
-            pa.concat_arrays([whole(before.column(f"of {name}")), _decoded(whole(table.column(name)))])
+            pa.concat_arrays([in_one_piece(earlier.column(f"of {name}")), _decode(in_one_piece(table.column(name)))])
             for name in columns
         ]
-        moments = np.concatenate([before.column(_TIME).to_numpy(), times])
+        moments = np.concatenate([earlier.column(_TIME).to_numpy(), times])
         passed = self.passes(keys, moments)
         rows = np.flatnonzero(passed)
         if self.within is not None:  # older events have no effect on later ones
             rows = rows[moments[rows] + self.within.micros > times[-1]]
-        kept = [key.take(pa.array(rows)) for key in keys]
-        remembered = pa.array(self.is_remembered(kept, moments[rows]))
-        state = pa.table([pa.array(moments[rows]), *kept], schema=before.schema)
-        self.state[_PASSED] = state.filter(remembered)
-        return passed[before.num_rows :]
+        passed_keys = [key.take(pa.array(rows)) for key in keys]
+        is_remembered = pa.array(self.is_remembered(passed_keys, moments[rows]))
+        state = pa.table([pa.array(moments[rows]), *passed_keys], schema=earlier.schema)
+        self.state[_PASSED] = state.filter(is_remembered)
+        return passed[earlier.num_rows :]
 
 
 def limit_rate(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int | None) -> NDArray[np.bool_]:
@@ -209,8 +209,8 @@ def limit_rate(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, w
     sizes = np.diff(starts, append=len(numbers))
     passed = np.arange(len(numbers)) - np.repeat(starts, sizes) < most
     if within is not None:
-        crowded = sizes > most
-        rows = np.flatnonzero(np.repeat(crowded, sizes))
+        is_over_limit = sizes > most
+        rows = np.flatnonzero(np.repeat(is_over_limit, sizes))
         passed[rows] = False
         passed[rows[_passing_rows(numbers[rows], times[order][rows], most, within)]] = True
     mask = np.empty(len(passed), np.bool_)
@@ -221,14 +221,16 @@ def limit_rate(groups: NDArray[np.int64], times: NDArray[np.int64], most: int, w
 def _passing_rows(numbers: NDArray[np.int64], times: NDArray[np.int64], most: int, within: int) -> list[int]:
     """Returns the indices of the rows that pass, for ``limit_rate``; rows are in order of (group, time)."""
     count = len(numbers)
-    follows = np.lexsort((np.repeat([1, 0], count), np.concatenate([times, times + within]), np.tile(numbers, 2)))
-    events = follows < count
-    free = np.empty(count, np.int64)
-    free[follows[~events] - count] = np.cumsum(events)[~events]  # the first row so much later, or the next group
-    next_free = free.tolist()
-    bounds = [*_group_starts(numbers).tolist(), count]
+    merged_order = np.lexsort((np.repeat([1, 0], count), np.concatenate([times, times + within]), np.tile(numbers, 2)))
+    is_event = merged_order < count
+    free_from = np.empty(count, np.int64)
+    free_from[merged_order[~is_event] - count] = np.cumsum(is_event)[
+        ~is_event
+    ]  # the first row so much later, or the next group
+    next_free = free_from.tolist()
+    group_bounds = [*_group_starts(numbers).tolist(), count]
     passed: list[int] = []
-    for begin, stop in pairwise(bounds):
+    for begin, stop in pairwise(group_bounds):
         passed_in_group, row = [], begin
         while row < stop:
             passed_in_group.append(row)
@@ -242,7 +244,7 @@ def _group_starts(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def _decode(column: pa.Array) -> pa.Array:
     return column.cast(value_type(column.type)) if pa.types.is_dictionary(column.type) else column
 
 
@@ -277,23 +279,23 @@ class Changes(EventFilter):
     ) -> None:
         super().__init__(by, within, rest)
         self.of = read_columns("Changes", "of", of)
-        both = [name for name in self.of if name in self.by]
-        if both or (of is not None and not self.of):
+        repeated = [name for name in self.of if name in self.by]
+        if repeated or (of is not None and not self.of):
             raise ConfigError(
                 f"Changes(by={list(self.by)}, of={of!r:.60})",
-                why="within a key its columns never change" if both else "without columns nothing ever changes",
+                why="within a key its columns never change" if repeated else "without columns nothing ever changes",
                 do="name other columns, or leave of= out to compare all of them",
             )
 
     def columns_to_remember(self, schema: pa.Schema) -> tuple[str, ...]:
-        of = self.of or tuple(name for name in schema.names if name not in self.by)
-        if not of:
+        compared = self.of or tuple(name for name in schema.names if name not in self.by)
+        if not compared:
             raise ConfigError(
                 f"Changes(by={list(self.by)}) of a stream that has no other columns",
                 why="nothing but the key could change",
                 do="leave a column out of by=",
             )
-        return (*self.by, *of)
+        return (*self.by, *compared)
 
     def passes(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         groups, values = self._groups(keys, len(times)), Keys.of(keys[len(self.by) :], len(times)).codes
@@ -306,10 +308,10 @@ class Changes(EventFilter):
 
     def is_remembered(self, keys: Sequence[pa.Array], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of the last row of each key."""
-        last = np.zeros(len(times), np.bool_)
+        is_last = np.zeros(len(times), np.bool_)
         groups = self._groups(keys, len(times))
-        last[len(times) - 1 - np.unique(groups[::-1], return_index=True)[1]] = True
-        return last
+        is_last[len(times) - 1 - np.unique(groups[::-1], return_index=True)[1]] = True
+        return is_last
 
     def _groups(self, keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
         return Keys.of(keys[: len(self.by)], rows).codes
@@ -523,7 +525,7 @@ class ShiftTime(BatchBolt):
 
     def execute(self, batch: pa.Table) -> EmittedRows:
         for name in self._fields:
-            batch = _set(batch, name, _moved(batch.column(name), self.time_shift))
+            batch = _set_column(batch, name, _move_times(batch.column(name), self.time_shift))
         return batch
 
 
@@ -616,15 +618,15 @@ class AlterLifetime(BatchBolt):
     def execute(self, batch: pa.Table) -> EmittedRows:
         assert self._schema is not None
         if self._start is not None and self.time_shift:
-            batch = _set(batch, self._start, _moved(batch.column(self._start), self.time_shift))
+            batch = _set_column(batch, self._start, _move_times(batch.column(self._start), self.time_shift))
         if self._extend is not None:
             ends = batch.column(self._end)
-            return _set(batch, self._end, _moved(ends, self._extend, where=_known(ends)))
+            return _set_column(batch, self._end, _move_times(ends, self._extend, where=_has_end(ends)))
         assert self._start is not None
         assert self._duration is not None
         times, wrong = from_column(batch.column(self._start))
         ends = pa.array(times + self._duration + self._inclusive_micros, mask=None if wrong is None else wrong != "")
-        return _set(batch, self._end, _of_kind(ends, self._schema.field(self._end).type))
+        return _set_column(batch, self._end, _to_type(ends, self._schema.field(self._end).type))
 
 
 def _one_schema(inputs: Mapping[str, pa.Schema]) -> pa.Schema:
@@ -670,24 +672,24 @@ def _unit(kind: pa.DataType) -> int:
     return 1_000
 
 
-def _known(ends: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns a mask of the known ends; 9999-12-31 stands for an unknown end."""
+def _has_end(ends: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns a mask of the events that have an end; 9999-12-31 stands for no end."""
     open_end = pa.scalar(OPEN_END, pa.timestamp("us")) if pa.types.is_timestamp(ends.type) else OPEN_END // 1_000
     kind = pa.timestamp("us") if pa.types.is_timestamp(ends.type) else pa.int64()
     return pc.less(ends.cast(kind, safe=False), open_end)
 
 
-def _moved(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
+def _move_times(column: pa.ChunkedArray, by: int, where: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
     """Returns a column of times, moved by a number of microseconds; ``where``: a mask of the times to move (None:
     all)."""
     kind = column.type
     units = by * 1_000 if pa.types.is_timestamp(kind) and kind.unit == "ns" else by // _unit(kind)
     numbers = column.cast(pa.int64())
-    moved = pc.add_checked(numbers, units if where is None else pc.if_else(where, units, 0))
-    return moved.cast(kind)
+    moved_numbers = pc.add_checked(numbers, units if where is None else pc.if_else(where, units, 0))
+    return moved_numbers.cast(kind)
 
 
-def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:
+def _to_type(micros: pa.Array, kind: pa.DataType) -> pa.Array:
     """Returns times in microseconds as a column of another type; Arrow raises an error if a time would be rounded."""
     times = micros.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(kind):
@@ -695,7 +697,7 @@ def _of_kind(micros: pa.Array, kind: pa.DataType) -> pa.Array:
     return times.cast(pa.timestamp("ms")).cast(pa.int64()).cast(kind)
 
 
-def _set(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+def _set_column(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
     if name not in table.column_names:
         return table.append_column(name, column)
     return table.set_column(table.column_names.index(name), pa.field(name, column.type), column)

@@ -42,7 +42,7 @@ from windowing.settings.rules import (
     OutputTimeName,
     Partition,
     WatermarkCombiner,
-    flag,
+    read_flag,
 )
 from windowing.settings.triggers import Capacity, CountTrigger, KeyTrigger
 from windowing.window import TupleWindow, WindowBatch
@@ -109,11 +109,11 @@ class WindowedBolt(TaskBolt):
                 )
             return self._set_kinds(*windows)
         named = {"length": length, "slide": slide}
-        both = [name for name, _ in zip(named, windows, strict=False) if named[name] is not None]
-        given = {**named, **dict(zip(named, windows, strict=False))}
+        given_twice = [name for name, _ in zip(named, windows, strict=False) if named[name] is not None]
+        extents = {**named, **dict(zip(named, windows, strict=False))}
         no_extent = (WindowKind, type, list, tuple, Panes)
-        no_lengths = any(isinstance(each, no_extent) for each in given.values())
-        if len(windows) > 2 or both or no_lengths or given["length"] is None:
+        no_lengths = any(isinstance(each, no_extent) for each in extents.values())
+        if len(windows) > 2 or given_twice or no_lengths or extents["length"] is None:
             arguments = ", ".join(f"{repr_of(each):.60}" for each in windows) or ", ".join(
                 f"{n}={repr_of(v)}" for n, v in named.items()
             )
@@ -122,8 +122,8 @@ class WindowedBolt(TaskBolt):
                 why="it takes a length and a slide, or values such as Session(...), each as an argument",
                 do='write with_window("10s", "5s") or with_window(Session("30m"))',
             )
-        slides = Count(1) if given["slide"] is None else as_extent(given["slide"])
-        return self._set_windows("with_window", kinds=(), length=as_extent(given["length"]), slide=slides)
+        slide_extent = Count(1) if extents["slide"] is None else as_extent(extents["slide"])
+        return self._set_windows("with_window", kinds=(), length=as_extent(extents["length"]), slide=slide_extent)
 
     @checked_value
     def with_tumbling_window(self, length: Extent) -> Self:
@@ -188,7 +188,7 @@ class WindowedBolt(TaskBolt):
                 f"with_timestamp_extractor({repr_of(extractor)})", why="it cannot be called", do="give a function"
             )
         self._check_no_time_source("with_timestamp_extractor")
-        return self._with_settings(timestamp_extractor=extractor, extractor_on_columns=flag("columns", columns),
+        return self._with_settings(timestamp_extractor=extractor, extractor_on_columns=read_flag("columns", columns),
                           extractor_on_error=on_error, extractor_on_truncation=on_truncation)  # fmt: skip
 
     @checked_value
@@ -314,8 +314,8 @@ class WindowedBolt(TaskBolt):
         then kept until the next window of that key has fired.
         """
         bolt = self if expired is UNSET else self._with_settings(expired=DECLARED["expired"].read(expired))
-        given = named_arguments(eviction=eviction, trigger=trigger)
-        return bolt._set_arguments("with_policies", given) if given or expired is UNSET else bolt
+        arguments = named_arguments(eviction=eviction, trigger=trigger)
+        return bolt._set_arguments("with_policies", arguments) if arguments or expired is UNSET else bolt
 
     @checked_value
     def with_limits(self, *, window_bytes: int | Unset | None = UNSET, call_time: Time | Unset | None = UNSET) -> Self:
@@ -354,7 +354,7 @@ class WindowedBolt(TaskBolt):
         start"``, SI-24); None: it is as late as the times of the rows allow. ``close_fires``: True if the end of the
         streams fires the open windows (SI-7).
         """
-        given = named_arguments(
+        arguments = named_arguments(
             default_time=default_time, output_time=output_time, output_watermark=output_watermark,
             close_fires=close_fires,
         )  # fmt: skip
@@ -364,7 +364,7 @@ class WindowedBolt(TaskBolt):
         if self._read("with_time", "processing", processing):
             bolt._check_no_time_source("with_time(processing=True)")
             bolt = bolt._with_settings(processing_time=True)
-        return bolt._set_arguments("with_time", given) if given or bolt is self else bolt
+        return bolt._set_arguments("with_time", arguments) if arguments or bolt is self else bolt
 
     @checked_value
     def with_watermark(
@@ -415,13 +415,15 @@ class WindowedBolt(TaskBolt):
 
         Raises ConfigError for ``partitions`` without a column.
         """
-        given = named_arguments(
+        arguments = named_arguments(
             every=every, field=field, partition=partition, partitions=partitions, per_key=per_key, combine=combine,
             ahead=ahead, imports=imports, imports_beside=imports_beside, estimate_arrival=estimate_arrival,
             idle_timeout=idle_timeout, idle_rule=idle_rule, partition_idle_timeout=partition_idle_timeout,
         )  # fmt: skip
-        others = {name: value for name, value in given.items() if name != "partitions"}
-        bolt = self._set_arguments("with_watermark", others) if others or not given else self
+        without_partitions = {name: value for name, value in arguments.items() if name != "partitions"}
+        bolt = (
+            self._set_arguments("with_watermark", without_partitions) if without_partitions or not arguments else self
+        )
         if partition is not UNSET or partitions is not UNSET:
             bolt = bolt._set_partitions(None if partitions is UNSET else partitions)
         if ahead is not UNSET:
@@ -581,43 +583,45 @@ AllRows: TypeAlias = "NumberedRows | Mapping[str, NumberedRows] | None"
 
 
 def numbered_rows(
-    given: object, windows: int, outputs: Mapping[str, pa.Schema]
+    returned: object, windows: int, outputs: Mapping[str, pa.Schema]
 ) -> list[tuple[str, pa.Table, NDArray[np.int64]]]:
     """Returns the streams with rows in a return value of ``execute_all``, each with its rows and the window of each.
 
     ``windows``: the number of windows of the call. Raises SchemaError for an invalid return value.
     """
-    if given is None:
+    if returned is None:
         return []
-    streams = given if isinstance(given, Mapping) and set(given) <= set(outputs) else {DEFAULT_STREAM: given}
+    streams = (
+        returned if isinstance(returned, Mapping) and set(returned) <= set(outputs) else {DEFAULT_STREAM: returned}
+    )
     emitted = [(stream, *_rows_of_stream(each, stream, windows, outputs)) for stream, each in streams.items()]
     return [(stream, table, index) for stream, table, index in emitted if table.num_rows]
 
 
 def _rows_of_stream(
-    given: object, stream: str, windows: int, outputs: Mapping[str, pa.Schema]
+    returned: object, stream: str, windows: int, outputs: Mapping[str, pa.Schema]
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """Returns the rows of one stream, and the index of the window of each row."""
-    if not isinstance(given, tuple) or len(given) != 2:
+    if not isinstance(returned, tuple) or len(returned) != 2:
         raise SchemaError(
-            f"execute_all returned {type(given).__name__}",
+            f"execute_all returned {type(returned).__name__}",
             why="it returns rows, and for each the number of its window; or a dict of these by output stream",
             do="return (table, windows.index[...]), or None for no rows",
         )
-    rows, numbers = given
+    rows, numbers = returned
     if stream not in outputs:
         raise SchemaError("rows of a bolt without outputs", do='declare them: outputs = "total double"')
     parts = [table for _, table in tables(rows, {DEFAULT_STREAM: outputs[stream]})]
     table = pa.concat_tables(parts) if parts else outputs[stream].empty_table()
     index = np.asarray(numbers)
-    whole = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else None
-    if whole is None or whole.shape != (table.num_rows,) or not _ascending(whole, windows):
+    window_numbers = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else None
+    if window_numbers is None or window_numbers.shape != (table.num_rows,) or not _ascending(window_numbers, windows):
         raise SchemaError(
             f"execute_all returned {table.num_rows} rows, and {repr_of(numbers):.60} as the numbers of their windows",
             why=f"each row is of one of {windows} windows, and rows come in the order of these",
             do="return a whole number from 0 for each row, in ascending order",
         )
-    return table, whole
+    return table, window_numbers
 
 
 def _ascending(index: NDArray[np.int64], windows: int) -> bool:
@@ -653,8 +657,8 @@ class Operator(WindowedBolt):
     def _apply_preset(self, preset: Preset) -> Self:
         if isinstance(preset, Preset):
             set_by_user = {rule for rule, _ in preset.asked}  # these are refused, not replaced
-            fixed = {rule: getattr(self.settings, rule) for rule in self.fixed_rules if rule not in set_by_user}
-            preset = preset.with_rules(**fixed)
+            fixed_values = {rule: getattr(self.settings, rule) for rule in self.fixed_rules if rule not in set_by_user}
+            preset = preset.with_rules(**fixed_values)
         return super()._apply_preset(preset)
 
     def _with_settings(self, **changes: Any) -> Self:

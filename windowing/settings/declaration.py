@@ -84,21 +84,21 @@ def read_partitions(value: object) -> tuple[str, ...] | dict[str, tuple[str, ...
     """Returns the names of the existing partitions, on every input or per input, from lists of texts or whole numbers.
     Raises ConfigError for other values, and for a partition that is listed twice."""
     if isinstance(value, Mapping) and value:
-        return {str(label): _existing(values) for label, values in value.items()}
-    return _existing(value)
+        return {str(label): _partition_names(values) for label, values in value.items()}
+    return _partition_names(value)
 
 
-def _existing(values: object) -> tuple[str, ...]:
+def _partition_names(values: object) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ConfigError(
             f"partitions={values!r} is not a list", do="give a list of the column's values, such as [0, 1, 2]"
         )
-    given = tuple(values)
-    names = tuple(map(str, given))
-    sound = all(isinstance(name, str | Integral) and not isinstance(name, bool) and name != "" for name in given)
-    if not given or not sound or len(set(names)) < len(names):
+    listed = tuple(values)
+    names = tuple(map(str, listed))
+    all_valid = all(isinstance(name, str | Integral) and not isinstance(name, bool) and name != "" for name in listed)
+    if not listed or not all_valid or len(set(names)) < len(names):
         raise ConfigError(
-            f"partitions={list(given)!r:.80}",
+            f"partitions={list(listed)!r:.80}",
             why="they are the values of the column that exist, texts or whole numbers, each once",
             do="give a list like [0, 1, 2]",
         )
@@ -121,7 +121,7 @@ def _anchor(value: object) -> str | int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value * 1_000
     try:
-        return moment(value)
+        return parse_moment(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"an anchor of {value!r:.60}",
@@ -130,19 +130,19 @@ def _anchor(value: object) -> str | int:
         ) from error
 
 
-def moment(value: object) -> int:
+def parse_moment(value: object) -> int:
     """Convert a datetime, or a text in ISO 8601, to microseconds since the epoch; without a zone it is in UTC. Raises
     TypeError or ValueError for anything else, and for times that are finer than microseconds."""
     if isinstance(value, datetime):
         return from_datetime(value)
     if not isinstance(value, str):
         raise TypeError("it is no moment")
-    if _FINER.search(value):
+    if _FINER_THAN_MICROS.search(value):
         raise ValueError("it is finer than 1 microsecond")
     return from_datetime(datetime.fromisoformat(value))
 
 
-_FINER = re.compile(r"[.,]\d{7,}")
+_FINER_THAN_MICROS = re.compile(r"[.,]\d{7,}")
 
 
 def _imports(value: object) -> dict[str, str]:
@@ -296,23 +296,23 @@ def setting(
     other arguments.
     """
     method, _, argument = call.partition(".")
-    about = {
+    arguments = {
         "reads": reads, "method": method, "argument": argument, "given_as": given_as, "preset": preset, "needs": needs,
         "scenario": scenario, "resumes": resumes, "admitted_by": admitted_by, "words": words,
     }  # fmt: skip
-    return field(default=default, metadata={_KEY: about})
+    return field(default=default, metadata={_KEY: arguments})
 
 
 def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
     """Returns the declarations of a settings class, by the names of the settings, in order. Raises ValueError if one
     call sets two settings, because one of them would silently replace the other."""
-    found = {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
+    by_name = {each.name: _declaration(each) for each in fields(settings) if _KEY in each.metadata}
     by_call: dict[str, str] = {}
-    for name, declared in found.items():
+    for name, declared in by_name.items():
         if declared.call in by_call:
             raise ValueError(f"the settings {by_call[declared.call]} and {name} are both given by {declared.call}")
         by_call[declared.call] = name
-    return found
+    return by_name
 
 
 def by_argument(declared: Mapping[str, Declaration]) -> Mapping[tuple[str, str], Declaration]:
@@ -322,10 +322,10 @@ def by_argument(declared: Mapping[str, Declaration]) -> Mapping[tuple[str, str],
 
 def _declaration(each: Field[Any]) -> Declaration:
     assert each.default is not MISSING
-    about = dict(each.metadata[_KEY])
-    if about["scenario"] == "":
-        about["scenario"] = each.name
-    return Declaration(each.name, each.default, **about)
+    arguments = dict(each.metadata[_KEY])
+    if arguments["scenario"] == "":
+        arguments["scenario"] = each.name
+    return Declaration(each.name, each.default, **arguments)
 
 
 # Listed keys, whose empty windows fire before their first event.
@@ -355,17 +355,17 @@ class ListedKeys:
         if keys is None and since is None:
             return None
         if keys is None or since is None:
-            missing, given = ("keys", "since") if keys is None else ("since", "keys")
+            absent, present = ("keys", "since") if keys is None else ("since", "keys")
             raise ConfigError(
-                f"with_empty_windows({given}=...) without {missing}=",
+                f"with_empty_windows({present}=...) without {absent}=",
                 why="listed keys are known from a moment on; the others from their first event on",
                 do=f"give both: {_CALL}",
             )
-        values = _distinct(keys)
-        return ListedKeys(values, _moment(since))
+        values = _distinct_keys(keys)
+        return ListedKeys(values, _read_since(since))
 
 
-def _distinct(keys: Iterable[Any]) -> tuple[Any, ...]:
+def _distinct_keys(keys: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise ConfigError(
             f"with_empty_windows(keys={keys!r:.60})", why="keys are listed one by one", do=f"give a list: {_CALL}"
@@ -373,15 +373,15 @@ def _distinct(keys: Iterable[Any]) -> tuple[Any, ...]:
     values = tuple(tuple(each) if isinstance(each, list) else each for each in keys)
     if not values:
         raise ConfigError("with_empty_windows(keys=[])", why="no key is listed", do="list some, or leave keys= out")
-    twice = [text for text, times in Counter(map(repr, values)).items() if times > 1]
-    if twice:
-        raise ConfigError(f"with_empty_windows lists {', '.join(twice[:3])} twice", do="list each key once")
+    repeated = [text for text, times in Counter(map(repr, values)).items() if times > 1]
+    if repeated:
+        raise ConfigError(f"with_empty_windows lists {', '.join(repeated[:3])} twice", do="list each key once")
     return values
 
 
-def _moment(since: datetime | str) -> int:
+def _read_since(since: datetime | str) -> int:
     try:
-        return moment(since)
+        return parse_moment(since)
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"with_empty_windows(since={since!r:.60})",

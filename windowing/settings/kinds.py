@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, get_args
 from windowing.calls import checked_value
 from windowing.durations import Count, Duration, Time, as_duration
 from windowing.errors import ConfigError
-from windowing.settings.rules import Bounds, How, flag
+from windowing.settings.rules import Bounds, How, read_flag
 
 __all__ = [
     "Calendar",
@@ -196,11 +196,11 @@ class Calendar(WindowKind):
             raise ConfigError(f"first_day={first_day!r}", do=f"use one of {', '.join(get_args(Weekday))}")
         if not isinstance(first_month, int) or not 1 <= first_month <= 12:
             raise ConfigError(f"first_month={first_month!r}", do="give the number of a month, from 1 to 12")
-        for name, given, units in (
+        for name, is_set, units in (
             ("first_day", first_day != "monday", ("week",)),
             ("first_month", first_month != 1, ("quarter", "year")),
         ):
-            if given and unit not in units:
+            if is_set and unit not in units:
                 raise ConfigError(
                     f"Calendar({unit!r}, {name}=...)",
                     why=f"it says where a {' or a '.join(units)} begins",
@@ -242,12 +242,12 @@ class Calendar(WindowKind):
         return tuple(end - begin for begin, end in zip(begins, [*begins[1:], begins[0] + _DAY], strict=True))
 
     def in_words(self) -> str:
-        begin = f", from {' and from '.join(self.at)} on" if self.at else ""
-        begin += f", from {self.first_day.capitalize()} on" if self.first_day != "monday" else ""
-        begin += f", from month {self.first_month} on" if self.first_month != 1 else ""
+        beginning = f", from {' and from '.join(self.at)} on" if self.at else ""
+        beginning += f", from {self.first_day.capitalize()} on" if self.first_day != "monday" else ""
+        beginning += f", from month {self.first_month} on" if self.first_month != 1 else ""
         if self.last > 1:
-            return f"the last {self.last} {self.unit}s of the calendar in {self.zone}, at the end of each{begin}"
-        return f"each {self.unit} of the calendar in {self.zone}{begin}"
+            return f"the last {self.last} {self.unit}s of the calendar in {self.zone}, at the end of each{beginning}"
+        return f"each {self.unit} of the calendar in {self.zone}{beginning}"
 
     @property
     def reach(self) -> int:
@@ -258,8 +258,10 @@ class Calendar(WindowKind):
         if self.unit != "day":
             return Duration(self.last * _LONGEST_UNIT[self.unit] * _HOUR)
         parts = self.shift_lengths
-        days, rest = divmod(self.last, len(parts))
-        return Duration(days * _DAY + max(sum([*parts, *parts][at : at + rest]) for at in range(len(parts))))
+        days, remaining_shifts = divmod(self.last, len(parts))
+        return Duration(
+            days * _DAY + max(sum([*parts, *parts][at : at + remaining_shifts]) for at in range(len(parts)))
+        )
 
     @property
     def period(self) -> Duration:
@@ -360,14 +362,14 @@ class Hopping(WindowKind):
 # Moments at which ready bolts are called: temporal joins, ``Union``, ``Deduplicate``, ``Silence`` and others.
 
 
-_ONSET = "each moment at which an event begins, with all that live then"
-_ALONE = "each moment at which {} event ends that met no partner"
-_MEETINGS: dict[How, str] = {
+_AT_BEGINNINGS = "each moment at which an event begins, with all that live then"
+_AT_LONELY_ENDS = "each moment at which {} event ends that met no partner"
+_MEETINGS_IN_WORDS: dict[How, str] = {
     "semi": "each moment at which a left event meets its first partner",
-    "anti": _ALONE.format("a left"),
-    "left": f"{_ONSET}; {_ALONE.format('a left')}",
-    "right": f"{_ONSET}; {_ALONE.format('a right')}",
-    "full": f"{_ONSET}; {_ALONE.format('an')}",
+    "anti": _AT_LONELY_ENDS.format("a left"),
+    "left": f"{_AT_BEGINNINGS}; {_AT_LONELY_ENDS.format('a left')}",
+    "right": f"{_AT_BEGINNINGS}; {_AT_LONELY_ENDS.format('a right')}",
+    "full": f"{_AT_BEGINNINGS}; {_AT_LONELY_ENDS.format('an')}",
 }
 
 
@@ -391,7 +393,7 @@ class Onset(_Moments):
     of_temporal_join = True
 
     def in_words(self) -> str:
-        return _ONSET
+        return _AT_BEGINNINGS
 
 
 @dataclass(frozen=True)
@@ -426,7 +428,7 @@ class Meeting(_Moments):
     """Number of the left input of the bolt's two inputs, from 0."""
 
     def in_words(self) -> str:
-        return _MEETINGS[self.how]
+        return _MEETINGS_IN_WORDS[self.how]
 
 
 # Sessions.
@@ -465,7 +467,7 @@ class Session(WindowKind):
                 do="give a longer gap; Session('1us') holds the events of one instant",
             )
         object.__setattr__(self, "gap", span)
-        object.__setattr__(self, "touching", flag("touching", touching))
+        object.__setattr__(self, "touching", read_flag("touching", touching))
         object.__setattr__(self, "max_duration", longest)
         object.__setattr__(self, "gap_field", gap_field)
 

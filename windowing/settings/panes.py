@@ -16,7 +16,7 @@ from windowing.calls import checked_value
 from windowing.columns import make_read_only
 from windowing.durations import Count, Duration, Time, as_duration, as_every
 from windowing.errors import ConfigError
-from windowing.settings.rules import flag, one_of
+from windowing.settings.rules import one_of, read_flag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -157,8 +157,8 @@ class AnyOf(PaneTrigger):
         return any(trigger.even_unchanged for trigger in self.triggers)
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.logical_or.reduce([fires(trigger, windows) for trigger in self.triggers])
-        return found
+        is_due: NDArray[np.bool_] = np.logical_or.reduce([fires(trigger, windows) for trigger in self.triggers])
+        return is_due
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ class AllOf(PaneTrigger):
         return all(trigger.even_unchanged for trigger in self.triggers)
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.logical_and.reduce([fires(trigger, windows) for trigger in self.triggers])
-        return found
+        is_due: NDArray[np.bool_] = np.logical_and.reduce([fires(trigger, windows) for trigger in self.triggers])
+        return is_due
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ class Once(PaneTrigger):
         return self.trigger.even_unchanged
 
     def due(self, windows: OpenWindows) -> NDArray[np.bool_]:
-        first: NDArray[np.bool_] = windows.fired == 0
-        return fires(self.trigger, windows) & first
+        not_fired: NDArray[np.bool_] = windows.fired == 0
+        return fires(self.trigger, windows) & not_fired
 
 
 @dataclass(frozen=True, init=False)
@@ -243,13 +243,13 @@ class Panes:
         Raises ConfigError if none of ``early``, ``late`` and ``at_end`` is given, and for arguments that contradict
         each other.
         """
-        object.__setattr__(self, "early", _trigger(early, "an early firing"))
-        whenever = {True: after_count(1), False: None}
+        object.__setattr__(self, "early", _read_trigger(early, "an early firing"))
+        for_bool = {True: after_count(1), False: None}
         object.__setattr__(
-            self, "late", whenever[late] if isinstance(late, bool) else _trigger(late, "a firing for late events")
+            self, "late", for_bool[late] if isinstance(late, bool) else _read_trigger(late, "a firing for late events")
         )
         object.__setattr__(self, "mode", one_of(PaneMode, mode))
-        object.__setattr__(self, "closes", flag("closes", closes))
+        object.__setattr__(self, "closes", read_flag("closes", closes))
         object.__setattr__(self, "at_end", Count(at_end) if isinstance(at_end, int) else at_end)
         self._check()
 
@@ -300,7 +300,7 @@ def after_clock(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger:
     ``even_unchanged``: True to fire windows without new events too, repeatedly until their end (Flink's continuous
     triggers).
     """
-    return AfterClock(as_duration(wait), flag("even_unchanged", even_unchanged))
+    return AfterClock(as_duration(wait), read_flag("even_unchanged", even_unchanged))
 
 
 @checked_value
@@ -310,11 +310,11 @@ def after_event_time(wait: Time, *, even_unchanged: bool = False) -> PaneTrigger
     ``even_unchanged``: True to fire windows without new events too, repeatedly until their end; with a ``wait`` of one
     microsecond, at every new watermark.
     """
-    return AfterEventTime(as_duration(wait), flag("even_unchanged", even_unchanged))
+    return AfterEventTime(as_duration(wait), read_flag("even_unchanged", even_unchanged))
 
 
-def _trigger(given: PaneTrigger | int | Count | Time | None, what: str) -> PaneTrigger | None:
-    if given is None or isinstance(given, PaneTrigger):
-        return given
-    every = as_every(given, what)
+def _read_trigger(value: PaneTrigger | int | Count | Time | None, what: str) -> PaneTrigger | None:
+    if value is None or isinstance(value, PaneTrigger):
+        return value
+    every = as_every(value, what)
     return after_count(every) if isinstance(every, Count) else after_clock(every)

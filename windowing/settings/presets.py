@@ -25,8 +25,8 @@ from windowing.settings.rules import (
     LateActionName,
     LateBy,
     OutputTime,
-    flag,
     one_of,
+    read_flag,
 )
 
 # Tolerances and actions, as Azure Stream Analytics and windbolt write them.
@@ -73,16 +73,16 @@ def time_span(name: str, value: Duration | timedelta | str | int) -> Duration:
             why="a bare number has no unit; only late=-1 means something by itself: no limit",
             do=f"write {name}='{abs(value)}s' or, as Azure does, {name}='00:05:00'",
         )
-    found = _TIME_SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
+    match = _TIME_SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
         return as_duration(value)
-    days, hours, minutes, seconds, fraction = found.groups()
+    days, hours, minutes, seconds, fraction = match.groups()
     if int(hours) > 23:
         raise ConfigError(
             f"presets.azure({name}={value!r})", why="a day has 24 hours", do="write days in front: '1.00:00:00'"
         )
-    whole = ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
-    return Duration(whole * 1_000_000 + int((fraction or "").ljust(6, "0")))
+    total_seconds = ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    return Duration(total_seconds * 1_000_000 + int((fraction or "").ljust(6, "0")))
 
 
 AzureLateActionName: TypeAlias = Literal["adjust", "drop", "error", "Adjust", "Drop"]
@@ -93,11 +93,11 @@ def late_action(value: LateAction | str) -> LateAction:
 
     ``error``, which Azure does not have, stops the run. Raises ConfigError for the actions of other systems.
     """
-    given = value.value if isinstance(value, LateAction) else value
-    action = _LATE_ACTIONS.get(given.lower() if isinstance(given, str) else given)
+    name = value.value if isinstance(value, LateAction) else value
+    action = _LATE_ACTIONS.get(name.lower() if isinstance(name, str) else name)
     if action is None:
         raise ConfigError(
-            f"presets.azure(action={given!r})",
+            f"presets.azure(action={name!r})",
             why="Azure adjusts the time of late and disordered events, or drops them",
             do="use 'adjust' or 'drop', or 'error' to stop the run; for another rule of one's own, call "
             "with_lateness(action=...) and with_lateness(arrival=Arrival(...)) after the preset",
@@ -132,20 +132,20 @@ class Preset:
         """Returns a copy of the preset with other values for some rules, which have the names of WindowSettings."""
         unknown = sorted(set(rules) - set(RULES))
         if unknown:
-            wrong = unknown[0]
+            first_unknown = unknown[0]
             raise ConfigError(
                 f"a preset has no rule called {' or '.join(map(repr, unknown))}",
-                why=f"its rules are {', '.join(RULES)}{did_you_mean(wrong, RULES)}",
+                why=f"its rules are {', '.join(RULES)}{did_you_mean(first_unknown, RULES)}",
                 do="use one of these",
             )
-        given = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
-        changed = self.with_rules(**{name: DECLARED[name].read(value) for name, value in rules.items()})
-        return Preset(self.name, changed.rules, changed.asked + given)
+        given_by_user = tuple((name, f"presets.{self.name}().but({name}=...)") for name in rules)
+        with_changes = self.with_rules(**{name: DECLARED[name].read(value) for name, value in rules.items()})
+        return Preset(self.name, with_changes.rules, with_changes.asked + given_by_user)
 
     def with_rules(self, **rules: Any) -> Preset:
         """Returns a copy of the preset with rules that a bolt requires; they do not count as given by the user."""
-        kept = tuple(each for each in self.asked if each[0] not in rules)
-        return Preset(self.name, {**self.rules, **rules}, kept)
+        still_asked = tuple(each for each in self.asked if each[0] not in rules)
+        return Preset(self.name, {**self.rules, **rules}, still_asked)
 
 
 @checked_value
@@ -187,13 +187,13 @@ def atlas(
         },
         tuple(
             (name, f"presets.atlas({name}=...)")
-            for name, given in (
+            for name, argument in (
                 ("allowed_lateness", allowed_lateness),
                 ("idle_timeout", idle_timeout),
                 ("idle_rule", None if one_of(IdleRule, idle_rule) is IdleRule.AFTER_WINDOW_END else idle_rule),
                 ("partition_idle_timeout", partition_idle_timeout),
             )
-            if given is not None
+            if argument is not None
         ),
     )
 
@@ -232,7 +232,7 @@ def streaminsight(
             do="leave delay out, or give every=",
         )
     action = one_of(LateAction, policy)
-    behind, ahead = _signed("0s" if delay is None else delay)
+    behind, ahead = _behind_and_ahead("0s" if delay is None else delay)
     return Preset(
         "streaminsight",
         {
@@ -247,7 +247,7 @@ def streaminsight(
             "late_per_input": True,
             "late_action": LateAction.CUT if action is LateAction.ADJUST else action,
             "watermark_imports": None if imports is None else dict(imports),
-            "close_fires": flag("to_infinity", to_infinity),
+            "close_fires": read_flag("to_infinity", to_infinity),
         },
     )
 
@@ -290,13 +290,13 @@ def azure(
 
     Raises ConfigError for durations beyond these limits, and for the actions of other systems.
     """
-    tolerance, chosen = late_tolerance(late), late_action(action)
+    tolerance, late_action_chosen = late_tolerance(late), late_action(action)
     ahead = None if early is None else time_span("early", early)
     return Preset(
         "azure",
         {
             "default_time": DefaultTime.ARRIVAL,
-            "arrival": Arrival(arrival_field, ahead, tolerance, chosen),
+            "arrival": Arrival(arrival_field, ahead, tolerance, late_action_chosen),
             "aligned": Aligned.STARTS,
             "closes_after_end": True,
             "longest_window": LONGEST_WINDOW,
@@ -305,12 +305,12 @@ def azure(
             "lag": time_span("out_of_order", out_of_order),
             "estimate_arrival": tolerance is not None,
             "late_per_input": True,
-            "late_action": chosen,
+            "late_action": late_action_chosen,
         },
     )
 
 
-def _signed(delay: Time) -> tuple[Duration, Duration]:
+def _behind_and_ahead(delay: Time) -> tuple[Duration, Duration]:
     """Returns the durations by which a watermark is behind and ahead of events; at least one of them is zero."""
     if isinstance(delay, timedelta) and delay < timedelta(0):
         return Duration(0), as_duration(-delay)

@@ -93,16 +93,17 @@ def one_of(rules: type[Choice], value: Choice | str) -> Choice:
     try:
         return rules(value)
     except ValueError:
-        name, says = _NAMES.get(rules.__name__, (f"a value of {rules.__name__}", ""))
+        name, meaning = _NAMES.get(rules.__name__, (f"a value of {rules.__name__}", ""))
         raise ConfigError(
             f"{value!r} is not {name}",
-            why=f"{name}: {says}" if says else "",
+            why=f"{name}: {meaning}" if meaning else "",
             do=f"use one of {', '.join(repr(each.value) for each in rules)}",
         ) from None
 
 
-def flag(argument: str, value: object) -> bool:
-    """Returns a boolean argument; raises ConfigError for any other value, since the text "no" is true in Python."""
+def read_flag(argument: str, value: object) -> bool:
+    """Returns the value of an argument that is True or False; raises ConfigError for any other value, because Python
+    takes the text "no" for true."""
     if not isinstance(value, bool):
         raise ConfigError(f"{argument}={value!r:.60}", why="it is True or False", do="give one of them")
     return value
@@ -119,7 +120,7 @@ _NAMES = {
     "OutputTime": ("an output time", "which time emitted rows have"),
     "PaneMode": ("a mode of panes", "what a window shows when it fires again"),
 }
-"""The name and the meaning of each Enum in messages."""
+"""For errors: a name for the members of each Enum, and what they decide."""
 
 
 class LateBy(Enum):

@@ -17,7 +17,7 @@ from windowing.daytimes import DayTime
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
 from windowing.reprs import fields_repr
-from windowing.settings.rules import flag
+from windowing.settings.rules import read_flag
 
 if TYPE_CHECKING:
     from windowing.events import Tuple
@@ -127,7 +127,7 @@ class CountTrigger:
 
     def __post_init__(self) -> None:
         _check_timeout(self.timeout)
-        flag("from_first", self.from_first)
+        read_flag("from_first", self.from_first)
 
 
 @checked_value
@@ -151,7 +151,7 @@ class RuleTrigger:
 
     def __post_init__(self) -> None:
         _check_timeout(self.timeout)
-        flag("from_first", self.from_first)
+        read_flag("from_first", self.from_first)
         _check_callable(self.rule)
 
 
@@ -227,11 +227,11 @@ class Capacity:
         return self.bytes is not None and not self.columns
 
     def __post_init__(self) -> None:
-        for name, given, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):
-            whole = isinstance(given, int) and not isinstance(given, bool)
-            if given is not None and (not whole or given < 1 or (most is not None and given > most)):
+        for name, limit, most in (("max_events", self.events, None), ("max_bytes", self.bytes, MOST_BYTES)):
+            is_whole = isinstance(limit, int) and not isinstance(limit, bool)
+            if limit is not None and (not is_whole or limit < 1 or (most is not None and limit > most)):
                 raise ConfigError(
-                    f"{name}={given!r}",
+                    f"{name}={limit!r}",
                     why="a window holds at least one event" if most is None else "a window must stay below 2^31 bytes",
                     do=f"give a whole number of 1 {'or more' if most is None else f'to {most:_}'}, or none",
                 )

@@ -633,9 +633,9 @@ class WindowSettings:
         unknown = changes.keys() - _FIELDS
         if unknown:
             raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
-        made = object.__new__(type(self))
-        vars(made).update({name: value for name, value in vars(self).items() if name in _FIELDS}, **changes)
-        return made
+        copied = object.__new__(type(self))
+        vars(copied).update({name: value for name, value in vars(self).items() if name in _FIELDS}, **changes)
+        return copied
 
     @property
     def follow_each_other(self) -> bool:

@@ -82,10 +82,10 @@ def watermark_partition(partition: str | Partition, settings: OtherSettings) -> 
     """Describe how inputs are divided into partitions."""
     if partition is SOURCE:
         return "the watermark is the least over the partitions of the source, where it has some"
-    return f"the watermark is the least over the partitions by {partition}{_existing(settings.partitions)}"
+    return f"the watermark is the least over the partitions by {partition}{_partitions_in_words(settings.partitions)}"
 
 
-def _existing(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None) -> str:
+def _partitions_in_words(partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None) -> str:
     match partitions:
         case None:
             return ""
@@ -108,9 +108,9 @@ def idle_timeout(timeout: Duration, settings: OtherSettings) -> str:
 
 def arrival(rule: Arrival, _: OtherSettings) -> tuple[str, ...]:
     """Describe when an event is early or late by its arrival."""
-    by = f"by {rule.field}" if rule.field else "by the clock"
-    early = f"early if more than {rule.early} before its arrival ({by}): turned away"
-    late = f"late if more than {rule.late} after its time at arrival ({by}): {rule.action.value}"
+    measured_by = f"by {rule.field}" if rule.field else "by the clock"
+    early = f"early if more than {rule.early} before its arrival ({measured_by}): turned away"
+    late = f"late if more than {rule.late} after its time at arrival ({measured_by}): {rule.action.value}"
     return tuple(text for text, limit in ((early, rule.early), (late, rule.late)) if limit is not None)
 
 
@@ -128,8 +128,8 @@ def allowed_lateness(wait: Duration, settings: OtherSettings) -> str:
 
 def panes(firings: Panes, _: OtherSettings) -> str:
     """Describe how often windows fire, and the content of each firing."""
-    named = (("before its end", firings.early), ("when late events come", firings.late))
-    parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in named if trigger is not None]
+    triggers = (("before its end", firings.early), ("when late events come", firings.late))
+    parts = [f"{name} ({trigger_in_words(trigger)})" for name, trigger in triggers if trigger is not None]
     if firings.at_end is not None:
         parts.append(f"at its end if it holds {firings.at_end} or more")
     if firings.closes:
@@ -192,7 +192,7 @@ def output_time(time: OutputTime, _: OtherSettings) -> str:
 
 
 def output_watermark(edge: OutputTime, settings: OtherSettings) -> str:
-    """Describe the next bolt's watermark if it differs from the output time; "" if it does not."""
+    """Describe the next bolt's watermark if it follows the starts of windows, and rows have other times; else ""."""
     if edge is not OutputTime.START or settings.output_time is OutputTime.START:
         return ""
     return "the next bolt's watermark follows the start of the earliest open window"

@@ -162,7 +162,7 @@ def test_an_event_may_have_missed_all_its_windows_at_any_local_time(unit: Unit, 
         grid = CalendarWindows(unit, zone, last=last)
         for at in range(len(times)):  # alone, so that no other event asks for further boundaries
             live = LiveEvents(times[at : at + 1], closed_until=np.array([FOREVER - 1]))
-            first, end = grid.ends_of_points(live)
+            first, end = grid.first_and_last_end_of_points(live)
             assert first[0] > end[0] > times[at]
             assert len(grid.runs(live).starts) == 1
 

@@ -41,5 +41,5 @@ def test_the_line_is_that_of_the_rule_where_a_library_raised(rule: Callable[[Any
     with pytest.raises(ValueError, match="Expecting") as caught:
         rule("{")
     refusals.refuse(0, rule, caught.value)
-    ((_, reason),) = refusals.by_place(np.zeros(1, np.int64))
+    ((_, reason),) = refusals.by_row(np.zeros(1, np.int64))
     assert f"rule {name}, line {code.co_firstlineno + 1}: JSONDecodeError" in reason

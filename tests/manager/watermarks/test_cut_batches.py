@@ -61,8 +61,13 @@ def marks(settings: WindowSettings, streams: list[str], batches: list[ArrivalTim
     for number, events in enumerate(batches):
         watermarks = EventWatermarks(streams, settings, state)
         for low in range(0, len(events), most):
-            around = watermarks.sequence(cut(events, low, low + most), 100 + 10 * number)
-            columns = (around.of_source, around.of_source_after, around.of_bolt, around.of_bolt_after)
+            around = watermarks.advance_by_events(cut(events, low, low + most), 100 + 10 * number)
+            columns = (
+                around.source_mark_before,
+                around.source_mark_after,
+                around.watermark_before,
+                around.watermark_after,
+            )
             found += zip(*(column.tolist() for column in columns), strict=True)
         watermarks.move_time(109 + 10 * number)
         found.append(state.current)

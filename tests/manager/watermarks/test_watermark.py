@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager import WaterMarkEventGenerator
-from manager.watermarks import WatermarkState, in_words, partition_of
+from manager.watermarks import WatermarkState, shown_partition, source_in_words
 from windowing import micros
 
 
@@ -126,4 +126,4 @@ def test_it_never_goes_back(moves: list[tuple[str, int, bool]], lag: int) -> Non
 def test_a_partition_has_the_name_that_users_know(source: str, partition: str, words: str) -> None:
     """Of a source's partition without the spout, where that is the input itself; null where an event has none. No two
     have one name."""
-    assert (partition_of(source), in_words(source)) == (partition, words)
+    assert (shown_partition(source), source_in_words(source)) == (partition, words)

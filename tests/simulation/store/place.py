@@ -78,7 +78,7 @@ class StorePlace:
 
     def forget(self) -> None:
         """A new process has read nothing."""
-        segment_files.forget()
+        segment_files.forget_pieces()
 
     def live(self, body: Callable[[], None], *, calm: bool) -> list[Driver]:
         """One life, of one driver or several; these, when all have ended."""

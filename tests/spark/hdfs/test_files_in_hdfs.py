@@ -133,7 +133,7 @@ def test_what_is_not_there_is_a_missing_file(store: Hdfs) -> None:
     ):
         with pytest.raises(FileNotFoundError):
             act(root)
-    files.delete(filesystem, root, missing=True)
+    files.delete(filesystem, root, missing_ok=True)
     with pytest.raises(StorageError, match="/not/there cannot be deleted"):
         files.delete(filesystem, root)
 
@@ -182,7 +182,7 @@ def test_a_nameservice_is_found_by_the_files_of_hadoop(
 def test_a_document_is_created_once_and_may_be_replaced(store: Hdfs) -> None:
     uri = store.uri("sealed")
     folder = SealedFolder("/sealed", open_uri(uri)[0], uri)
-    assert folder.place == uri
+    assert folder.shown_name == uri
     assert folder.create("turns/1", {"id": 1})
     assert not folder.create("turns/1", {"id": 2})
     assert folder.read("turns/1") == {"id": 1}

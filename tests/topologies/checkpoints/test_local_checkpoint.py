@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from manager.storage.checkpoint import FileCheckpoint
-from manager.storage.manifest import batch_key, key_of
+from manager.storage.manifest import batch_key, key_of_batch_name
 from tests.helpers.damage import BATCHES, SCHEMA, Ids, rows_of, topology, write_input
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
@@ -365,7 +365,7 @@ def test_a_checkpoint_of_another_topology_is_refused(files: Path, tmp_path: Path
 def test_a_checkpoint_goes_back_and_on(back: str, files: Path, right: Any, tmp_path: Path) -> None:
     go(files, tmp_path)
     halves = PairedCheckpoint(str(tmp_path / "ck"))
-    key = key_of(back)
+    key = key_of_batch_name(back)
     assert key is not None
     halves.lock.take()
     go_back(halves, key)

@@ -13,7 +13,7 @@ import pytest
 
 from policies import CountTriggerPolicy, WatermarkCountTriggerPolicy
 from topologies.graph.graph import Input
-from topologies.graph.groupings import FieldsGrouping, hash_rows, hashed_as
+from topologies.graph.groupings import FieldsGrouping, hash_class, hash_rows
 from topologies.io import sinks, spouts
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, run_local
@@ -749,7 +749,7 @@ def test_what_is_not_refused_meets() -> None:
     types += [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.int64())]
     tried = 0
     for one, other, value in itertools.product(types, types, values):
-        if hashed_as(one) != hashed_as(other) or (pa.types.is_timestamp(one) and isinstance(value, int | float)):
+        if hash_class(one) != hash_class(other) or (pa.types.is_timestamp(one) and isinstance(value, int | float)):
             continue
         try:
             left, right = (pa.table({"k": pa.array([value], kind)}) for kind in (one, other))

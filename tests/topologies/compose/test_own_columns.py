@@ -13,7 +13,16 @@ import pytest
 from manager.keyed.key_states import RECORD_COLUMNS
 from manager.storage.segments import WEIGHT_COLUMN
 from tests.helpers.places import ROOT
-from topologies.graph.graph import ERROR_SCHEMA, LATE_COLUMNS, MERGED, READ, REASON, RECORDED, RETRACTED, STATE_COLUMN
+from topologies.graph.graph import (
+    ERROR_SCHEMA,
+    EVENT_COLUMNS,
+    KEY_RECORD_COLUMNS,
+    LATE_COLUMNS,
+    MERGE_COLUMNS,
+    REASON,
+    RETRACTION_COLUMNS,
+    STATE_COLUMN,
+)
 from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windbolt.testing import run_bolt
 from windowing import Bolt, Count, TopologyError, TupleWindow, WindowedBolt, presets, seconds
@@ -66,39 +75,39 @@ def refused(bolt: WindowedBolt, extra: str = "extra") -> str:
     return str(problem)
 
 
-@pytest.mark.parametrize("column", [*READ, f"{WEIGHT_COLUMN}0"])
+@pytest.mark.parametrize("column", [*EVENT_COLUMNS, f"{WEIGHT_COLUMN}0"])
 def test_a_windowed_bolt_cannot_read_a_column_that_is_kept_beside_its_events(column: str) -> None:
     assert f"'bolt' reads columns ['{column}']" in refused(timed(Echo()), column)
 
 
-@pytest.mark.parametrize("column", ["_action", *RETRACTED, RETRACT, *RECORDED, *LATE, REASON])
+@pytest.mark.parametrize("column", ["_action", *RETRACTION_COLUMNS, RETRACT, *KEY_RECORD_COLUMNS, *LATE, REASON])
 def test_it_can_read_every_other_column(column: str) -> None:
     assert [row["n"] for row in run(timed(Echo()), column)] == [1, 1, 1]
     assert [row["n"] for row in run(retracting("n"), column) if not row[RETRACT]]
 
 
-@pytest.mark.parametrize("column", [RETRACT, *RETRACTED])
+@pytest.mark.parametrize("column", [RETRACT, *RETRACTION_COLUMNS])
 def test_a_bolt_that_retracts_cannot_emit_a_column_that_is_kept_beside_its_rows(column: str) -> None:
     assert f"'bolt': emits columns ['{column}']" in refused(retracting(column))
 
 
-@pytest.mark.parametrize("column", sorted({*READ, *RECORDED, *LATE, REASON} - {*RETRACTED}))
+@pytest.mark.parametrize("column", sorted({*EVENT_COLUMNS, *KEY_RECORD_COLUMNS, *LATE, REASON} - {*RETRACTION_COLUMNS}))
 def test_it_can_emit_every_other_column(column: str) -> None:
     assert [row[column] for row in run(retracting(column)) if not row[RETRACT]]
 
 
-@pytest.mark.parametrize("column", [RETRACT, *RETRACTED])
+@pytest.mark.parametrize("column", [RETRACT, *RETRACTION_COLUMNS])
 def test_a_bolt_that_does_not_retract_can_emit_them(column: str) -> None:
     assert [row[column] for row in run(timed(Echo(column)))] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("column", RECORDED)
+@pytest.mark.parametrize("column", KEY_RECORD_COLUMNS)
 def test_the_key_of_a_trigger_cannot_be_a_column_that_is_kept_beside_it(column: str) -> None:
     assert f"a key with the columns ['{column}']" in refused(by_trigger(column), column)
     assert run(timed(Echo(), column), column)  # other bolts can have it
 
 
-@pytest.mark.parametrize("column", MERGED)
+@pytest.mark.parametrize("column", MERGE_COLUMNS)
 def test_a_spout_cannot_read_a_column_that_is_kept_beside_merged_rows(column: str) -> None:
     assert f"spout 'in' reads columns ['{column}']" in refused(timed(Echo()), column)
 
@@ -116,10 +125,10 @@ def literals(node: ast.AST) -> Iterator[str]:
 def test_every_name_with_an_underscore_that_windbolt_gives_to_a_column_is_guarded(folder: str) -> None:
     guarded = {
         STATE_COLUMN,
-        *READ,
+        *EVENT_COLUMNS,
         *RECORD_COLUMNS,
-        *RETRACTED,
-        *MERGED,
+        *RETRACTION_COLUMNS,
+        *MERGE_COLUMNS,
         *LATE,
         REASON,
         RETRACT,

@@ -284,9 +284,9 @@ def every_task_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def alone(self: RunInProcess, function: Any, items: Any, context: Any) -> list[Any]:
         found = []
         for item in items:
-            segment_files.forget()
+            segment_files.forget_pieces()
             found += own(self, function, [item], context)
-        segment_files.forget()
+        segment_files.forget_pieces()
         return found
 
     monkeypatch.setattr(RunInProcess, "map", alone)

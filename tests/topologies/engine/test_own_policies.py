@@ -692,8 +692,8 @@ def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
             step.run(BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)]))
         step.run(BatchPlan(len(cut), TimeAdvance(0, close=True), closing=True))
         show, ends = (step.manifest.bolts[name] for name in ("show", "ends"))
-        assert (ends.accounts["late"], ends.accounts["received"]) == (0, show.done.fired)
-        assert sum(row["windows"] for row in sink.rows) == show.done.fired
+        assert (ends.accounts["late"], ends.accounts["received"]) == (0, show.totals.fired)
+        assert sum(row["windows"] for row in sink.rows) == show.totals.fired
 
 
 class AtTheEnd(TriggerPolicy):
@@ -723,7 +723,7 @@ def test_the_last_window_of_a_key_is_in_time_for_the_next_bolt_though_others_hav
     step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
     step.run(BatchPlan(0, TimeAdvance(0), [TableSource("numbers", table)]))
     step.run(BatchPlan(0, TimeAdvance(0, close=True), closing=True))
-    fired = step.manifest.bolts["show"].done.fired
+    fired = step.manifest.bolts["show"].totals.fired
     assert fired == 2
     assert step.manifest.bolts["ends"].accounts["late"] == 0
     assert sum(each["windows"] for each in sink.rows) == fired

@@ -464,7 +464,7 @@ def test_tables_of_two_inputs_come_one_by_one_with_the_columns_of_both() -> None
         {"stream": "a", "key": "y", "ids": [1], "only": None},
         {"stream": "b", "key": "y", "ids": [12], "only": 2},
     ]
-    assert step.manifest.bolts["labels"].accounts.of_streams([0, 0])["b"]["windowed"] == 3
+    assert step.manifest.bolts["labels"].accounts.all_by_stream([0, 0])["b"]["windowed"] == 3
 
 
 def test_behind_windows_that_a_trigger_fires_it_passes_on_the_clock() -> None:

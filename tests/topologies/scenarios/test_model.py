@@ -21,7 +21,7 @@ from windbolt import replay
 from windowing.durations import Count, Duration
 from windowing.errors import ScenarioError
 from windowing.settings.rules import Bounds
-from windowing.timestamps import FOREVER, parse_end, parse_time, written
+from windowing.timestamps import FOREVER, parse_end, parse_time, time_in_answer
 
 TEN = {"length": "10s", "tumbling": True, "timestamp_field": "ts"}
 SIX = 1_704_088_800_000  # 2024-01-01T06:00:00Z
@@ -107,11 +107,11 @@ class TestTimes:
 
     @pytest.mark.parametrize("micros", [0, 1, -1, -1500, 1_704_088_800_000_125, FOREVER])
     def test_a_written_time_reads_back(self, micros):
-        assert parse_end(json.loads(json.dumps(written(micros)))) == micros
+        assert parse_end(json.loads(json.dumps(time_in_answer(micros)))) == micros
 
     def test_whole_milliseconds_are_written_whole(self):
-        assert [repr(written(at)) for at in (2000, 1500, -500)] == ["2", "1.5", "-0.5"]
-        assert written(FOREVER) == "+inf"
+        assert [repr(time_in_answer(at)) for at in (2000, 1500, -500)] == ["2", "1.5", "-0.5"]
+        assert time_in_answer(FOREVER) == "+inf"
 
 
 class TestScenario:

@@ -22,7 +22,7 @@ from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_answer import Replayed
 from topologies.scenarios.scenario_model import Scenario, located, read_scenario, scenario_files
 from topologies.scenarios.svg import PageItem, asset, glyph, page, png, svg
-from windowing.timestamps import written
+from windowing.timestamps import time_in_answer
 
 FOLDER = ROOT / "tests" / "scenarios"
 OF_A_FILE = 8
@@ -82,7 +82,9 @@ def every_window_fires_once(answer: Replayed, shown: list[BoltPicture]) -> None:
         data = firings[number]
         assert json.loads(data["events"]) == window["events"]
         for bound in ("start", "end"):
-            assert (written(int(data[bound])) if bound in data else None) == window[bound], f"{bound} of #{number}"
+            assert (time_in_answer(int(data[bound])) if bound in data else None) == window[bound], (
+                f"{bound} of #{number}"
+            )
 
 
 def every_event_stands_once(scenario: Scenario, picture: BoltPicture) -> None:

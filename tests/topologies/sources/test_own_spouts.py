@@ -224,7 +224,7 @@ def test_a_savepoint_that_is_taken_once_more_has_no_rows_of_the_attempt_before(
     saved, out, source = tmp_path / "saved", tmp_path / "out", Queue()
     run_local(topology(Numbers(Queue()))[0], RunOptions(str(tmp_path / "whole"), keep_open=True))
     with monkeypatch.context() as dying:
-        dying.setattr(savepoint, "check_batch", _die)
+        dying.setattr(savepoint, "read_verified_manifest", _die)
         with pytest.raises(KeyboardInterrupt):
             take_savepoint(PairedCheckpoint(str(tmp_path / "whole")), str(saved))
     checkpoint = parts(tmp_path, source)

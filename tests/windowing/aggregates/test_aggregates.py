@@ -262,7 +262,7 @@ def merge(bound: BoundAggregates, rows: pa.Table, *, sliced: bool = True) -> pa.
     states = []
     for each in bound.accumulators:
         own, rest = rest[: len(each.columns)], rest[len(each.columns) :]
-        states.append(each.merge(each.loaded(own), groups))
+        states.append(each.merge(each.from_columns(own), groups))
     counts = groups.sums(rows["events"].to_numpy())
     return rows_of(bound, keys.columns(groups.present_codes), counts, states)
 
@@ -271,7 +271,7 @@ def rows_of(bound: BoundAggregates, keys: list[pa.Array], counts: Any, states: l
     """States as rows that have been written and read."""
     arrays, names = [*keys, pa.array(counts)], [f"key{at}" for at in range(len(keys))] + ["events"]
     for at, (each, state) in enumerate(zip(bound.accumulators, states, strict=True)):
-        stored = each.stored(state)
+        stored = each.to_columns(state)
         assert [column.type for column in stored] == list(each.columns.values())
         arrays += stored
         names += [f"{at}.{name}" for name in each.columns]
@@ -289,7 +289,7 @@ def finish(bound: BoundAggregates, rows: pa.Table) -> list[dict[str, Any]]:
     states = []
     for each in bound.accumulators:
         own, rest = rest[: len(each.columns)], rest[len(each.columns) :]
-        states.append(each.loaded(own))
+        states.append(each.from_columns(own))
     zeros = np.zeros(len(rows), np.int64)
     cells = RowWindows(rows["events"].to_numpy(), zeros, zeros)
     place = {each: at for at, each in enumerate(bound.accumulators)}
@@ -518,10 +518,10 @@ def test_quantiles_of_many_values_are_off_by_less_than_a_hundredth_of_them(shape
              for part in np.array_split(values, cut)]  # fmt: skip
     rows = [pa.concat_arrays([pa.array(part[at], kind) for part in parts]) for at, kind in
             enumerate(digest.columns.values())]  # fmt: skip
-    state = digest.merge(digest.loaded(rows), one_group(cut))
+    state = digest.merge(digest.from_columns(rows), one_group(cut))
     ordered = np.sort(values)
     for q, allowed in [(0.001, 0.0005), (0.01, 0.001), (0.1, 0.007), (0.5, 0.01), (0.9, 0.007), (0.99, 0.001)]:
-        quantile = aggregates.quantile("v", q).bound("q", pa.schema([("v", pa.float64())]))
+        quantile = aggregates.quantile("v", q).with_types("q", pa.schema([("v", pa.float64())]))
         (found,) = quantile.finish([state], RowWindows(*[np.array([count])] * 3)).to_pylist()
         low, high = (np.searchsorted(ordered, found, side) / count for side in ("left", "right"))
         assert low - allowed <= q <= high + allowed
@@ -533,7 +533,7 @@ def test_infinities_among_many_values_do_not_spoil_a_quantile() -> None:
     state = digest.fold(EventColumns({"v": values}, np.zeros(10_000, np.int64)), one_group(10_000))
     found = []
     for q in (0, 0.049, 0.5, 0.951, 1):
-        quantile = aggregates.quantile("v", q).bound("q", pa.schema([("v", pa.float64())]))
+        quantile = aggregates.quantile("v", q).with_types("q", pa.schema([("v", pa.float64())]))
         found += quantile.finish([state], RowWindows(*[np.array([10_000])] * 3)).to_pylist()
     assert found == [-math.inf, -math.inf, pytest.approx(4500, abs=90), math.inf, math.inf]
 
@@ -582,7 +582,7 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
             state = each.fold(EventColumns(taken,
                                      times), groups)  # fmt: skip
             full = each.empty(keys.size)
-            for entries, values in zip(full, each.loaded(each.stored(state)), strict=True):
+            for entries, values in zip(full, each.from_columns(each.to_columns(state)), strict=True):
                 assert entries.dtype == values.dtype
                 entries[groups.present_codes] = values
             sides.append(full)
@@ -590,10 +590,13 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
             codes.append(groups.present_codes)
         merged = Groups(np.concatenate(codes), keys.size)
         expected = each.merge([np.concatenate(pair) for pair in zip(*rows, strict=True)], merged)
-        combined = each.combined(*sides)
+        combined = each.merge_entries(*sides)
         for found, wanted in zip(each.take(combined, merged.present_codes), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * _greatest(wanted))
-        for joined in (each.combined(each.empty(keys.size), combined), each.combined(combined, each.empty(keys.size))):
+        for joined in (
+            each.merge_entries(each.empty(keys.size), combined),
+            each.merge_entries(combined, each.empty(keys.size)),
+        ):
             for found, wanted in zip(joined, combined, strict=True):
                 np.testing.assert_array_equal(found, wanted)
 
@@ -612,8 +615,8 @@ def test_entries_of_a_state_can_be_taken() -> None:
     at = np.array([2, 0])
     for each in bound.accumulators:
         state = each.fold(events, groups)
-        whole_columns = each.stored(state)
-        for column, taken in zip(whole_columns, each.stored(each.take(state, at)), strict=True):
+        whole_columns = each.to_columns(state)
+        for column, taken in zip(whole_columns, each.to_columns(each.take(state, at)), strict=True):
             assert taken.equals(column.take(pa.array(at)))
 
 
@@ -636,13 +639,13 @@ def test_columns_that_an_aggregate_cannot_be_of_are_refused(aggregate: Any, fiel
     for field in fields:
         schema = pa.schema([(field, COLUMNS[field][0])])
         with pytest.raises(ConfigError, match=field) as refused:
-            aggregate(field).bound("found", schema)
+            aggregate(field).with_types("found", schema)
         assert "found=" in str(refused.value)
 
 
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(ConfigError, match="no column 'there'"):
-        aggregates.last("there").bound("found", pa.schema([("here", pa.int64())]))
+        aggregates.last("there").with_types("found", pa.schema([("here", pa.int64())]))
 
 
 @pytest.mark.parametrize("wrong", [{"q": 1.1}, {"q": -0.1}, {"q": math.nan}, {"q": "0.5"}, {"q": 0.5, "size": 3}])
@@ -671,7 +674,7 @@ def test_a_sum_of_whole_numbers_beyond_64_bits_is_an_error() -> None:
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_parts_of_a_sum_may_be_beyond_64_bits(cut: int) -> None:
     """Or whether a batch fails would depend on how the input was cut."""
-    total = aggregates.sum("v").bound("s", pa.schema([("v", pa.int64())]))
+    total = aggregates.sum("v").with_types("s", pa.schema([("v", pa.int64())]))
     (wide, present) = total.accumulators
     assert isinstance(wide, DenseAccumulator)
     values = np.array([1 << 62, 1 << 62, -(1 << 62), -5], np.int64)
@@ -680,19 +683,19 @@ def test_parts_of_a_sum_may_be_beyond_64_bits(cut: int) -> None:
         for each in (wide, present)
         for part in (values[:cut], values[cut:])
     ]
-    found = [wide.combined(*folded[:2]), [folded[2][0] + folded[3][0]]]
+    found = [wide.merge_entries(*folded[:2]), [folded[2][0] + folded[3][0]]]
     cells = RowWindows(np.array([4]), np.array([0]), np.array([1]))
     assert total.finish(found, cells).to_pylist() == [(1 << 62) - 5]
     with pytest.raises(DataError, match="64 bits"):
-        total.finish([wide.combined(found[0], wide.combined(found[0], found[0])), found[1]], cells)
-    assert total.finish([wide.combined(wide.empty(1), found[0]), found[1]], cells).to_pylist() == [(1 << 62) - 5]
+        total.finish([wide.merge_entries(found[0], wide.merge_entries(found[0], found[0])), found[1]], cells)
+    assert total.finish([wide.merge_entries(wide.empty(1), found[0]), found[1]], cells).to_pylist() == [(1 << 62) - 5]
 
 
 def test_a_spread_of_far_values_is_the_same_however_windows_are_joined() -> None:
-    (moments,) = aggregates.std("v").bound("s", pa.schema([("v", pa.float64())])).accumulators
+    (moments,) = aggregates.std("v").with_types("s", pa.schema([("v", pa.float64())])).accumulators
     assert isinstance(moments, DenseAccumulator)
     one = moments.fold(EventColumns({"v": pa.array([1e200, 1e200])}, np.arange(2)), Groups(np.zeros(2, np.int64), 1))
-    for found in (moments.combined(moments.empty(1), one), moments.combined(one, moments.empty(1))):
+    for found in (moments.merge_entries(moments.empty(1), one), moments.merge_entries(one, moments.empty(1))):
         assert [column.tolist() for column in found] == [[2], [1e200], [0.0], [0.0]]
 
 
@@ -811,7 +814,7 @@ def test_aggregates_can_be_copied_pickled_and_compared() -> None:
             aggregates.corr("near", "near"), aggregates.weighted_mean("near", "near"),
             aggregates.distinct_count("text", standard_error=0.05)]  # fmt: skip
     for aggregate in made:
-        bound = aggregate.bound("found", schema)
+        bound = aggregate.with_types("found", schema)
         for same in (copy.deepcopy(bound), pickle.loads(pickle.dumps(bound))):
             assert same == bound
             assert same.accumulators == bound.accumulators
@@ -882,7 +885,7 @@ def test_groups_are_the_same_found_by_place_or_by_sorting(drawn: list[int], data
             for number, cell in enumerate(dense.present_codes):
                 own = values[codes == cell]
                 assert groups.sums(values)[number] == own.sum()
-                assert groups.reduced(np.maximum, values, kind(0))[number] == own.max()
+                assert groups.reduce(np.maximum, values, kind(0))[number] == own.max()
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 1 << 40])
@@ -891,7 +894,7 @@ def test_no_rows_are_no_groups(size: int) -> None:
     assert len(groups) == 0
     none = np.zeros(0, np.int64)
     for found in (groups.present_codes, groups.counts, groups.starts, groups.numbers, groups.sums(none),
-                  groups.sums(none.astype(float)), groups.reduced(np.minimum, none, 9)):  # fmt: skip
+                  groups.sums(none.astype(float)), groups.reduce(np.minimum, none, 9)):  # fmt: skip
         assert len(found) == 0
 
 

@@ -105,11 +105,11 @@ def test_an_error_that_cannot_be_is_refused(wrong: Any) -> None:
 @pytest.mark.parametrize("field", ["array", "pair"])
 def test_columns_whose_values_have_no_hash_are_refused(field: str) -> None:
     with pytest.raises(ConfigError, match=field):
-        aggregates.distinct_count(field, standard_error=0.1).bound("n", pa.schema([(field, COLUMNS[field][0])]))
+        aggregates.distinct_count(field, standard_error=0.1).with_types("n", pa.schema([(field, COLUMNS[field][0])]))
 
 
 def test_an_error_of_one_per_cent_takes_16384_registers() -> None:
-    (registers,) = aggregates.distinct_count("v", standard_error=0.01).bound(
+    (registers,) = aggregates.distinct_count("v", standard_error=0.01).with_types(
         "n", pa.schema([("v", pa.int64())])
     ).accumulators  # fmt: skip
     assert registers == Registers("v", 14)

@@ -108,7 +108,7 @@ def test_an_edge_between_two_decimals_or_beyond_all_whole_numbers() -> None:
 @examples(EXAMPLES)
 @given(st.lists(st.integers(-3, 12), min_size=1, max_size=20), st.integers(0, 20))
 def test_histograms_join_entry_by_entry_as_rows_do(values: list[int], middle: int) -> None:
-    histogram = aggregates.histogram("v", [0, 5, 10]).bound("h", pa.schema([("v", pa.int64())]))
+    histogram = aggregates.histogram("v", [0, 5, 10]).with_types("h", pa.schema([("v", pa.int64())]))
     (counts,) = histogram.accumulators
     assert isinstance(counts, DenseAccumulator)
     sides = []
@@ -120,7 +120,7 @@ def test_histograms_join_entry_by_entry_as_rows_do(values: list[int], middle: in
             for entries, found in zip(full, counts.fold(events, groups), strict=True):
                 entries[groups.present_codes] = found
         sides.append(full)
-    joined = counts.combined(*sides)
+    joined = counts.merge_entries(*sides)
     assert [column.tolist() for column in joined] == [[n, 0] for n in between([0, 5, 10])(list(values))]
 
 
@@ -259,7 +259,7 @@ def test_mistakes_are_told_where_they_are_made(wrong: Callable[[], Any]) -> None
 def test_columns_that_cannot_be_counted_are_refused(aggregate: Any, fields: tuple[str, ...]) -> None:
     for field in fields:
         with pytest.raises(ConfigError, match=f"found=.*{field}"):
-            aggregate(field).bound("found", pa.schema([(field, COLUMNS[field][0])]))
+            aggregate(field).with_types("found", pa.schema([(field, COLUMNS[field][0])]))
 
 
 def test_edges_of_numpy_are_numbers() -> None:

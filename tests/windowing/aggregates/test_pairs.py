@@ -194,10 +194,10 @@ def test_dense_states_join_entry_by_entry_as_rows_do(case: Case) -> None:
                 entries[groups.present_codes] = values
             sides.append(full)
         together = each.fold(EventColumns(columns, np.array(case.times)), Groups(owners, 3))
-        joined = each.take(each.combined(*sides), np.unique(owners))
+        joined = each.take(each.merge_entries(*sides), np.unique(owners))
         for found, expected in zip(joined, together, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-        for same in (each.combined(each.empty(3), sides[1]), each.combined(sides[1], each.empty(3))):
+        for same in (each.merge_entries(each.empty(3), sides[1]), each.merge_entries(sides[1], each.empty(3))):
             for found, expected in zip(same, sides[1], strict=True):
                 np.testing.assert_array_equal(found, expected)
 
@@ -222,6 +222,6 @@ def test_columns_that_are_no_numbers_are_refused(function: Any, field: str) -> N
     schema = pa.schema([(field, COLUMNS[field][0]), ("n", pa.int64())])
     for one, other in ((field, "n"), ("n", field)):
         with pytest.raises(ConfigError, match=f"found=.*{field}"):
-            function(one, other).bound("found", schema)
+            function(one, other).with_types("found", schema)
     with pytest.raises(ConfigError, match="no column 'there'"):
-        function("n", "there").bound("found", schema)
+        function("n", "there").with_types("found", schema)

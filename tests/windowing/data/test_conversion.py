@@ -392,7 +392,7 @@ def test_values_that_fill_empty_windows_are_of_the_type_of_their_aggregate() -> 
 )  # fmt: skip
 def test_a_state_of_ones_own_is_what_was_declared(state: str, returned: Any) -> None:
     own = aggregates.combine("n", fold=lambda _: returned, merge=lambda states: states[0], state=state)
-    (combined,) = own.bound("own", parse_schema("n long")).accumulators
+    (combined,) = own.with_types("own", parse_schema("n long")).accumulators
     events = EventColumns({"n": pa.array([1, 2])}, np.arange(2))
     with pytest.raises(SchemaError, match=r"fold=.* returned"):
         combined.fold(events, Groups(np.zeros(2, np.int64), 1))

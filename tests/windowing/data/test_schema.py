@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windowing import ConfigError
-from windowing.schema import TIMESTAMP, format_schema, is_read_back, parse_schema, written_schema
+from windowing.schema import TIMESTAMP, format_schema, is_read_back, parse_schema, read_written_schema
 
 
 def test_every_type_by_its_names() -> None:
@@ -112,7 +112,7 @@ def test_what_is_written_is_read_back_beside_types_that_have_no_name(fields: lis
         ("o3", pa.list_(pa.dictionary(pa.int8(), pa.int64()))), ("o4", pa.uint8()), ("", pa.list_(pa.time64("us"))),
     ]  # fmt: skip
     mixed = [each for pair in zip(others, [*fields, *[None] * 5], strict=False) for each in pair if each is not None]
-    found = written_schema(format_schema(pa.schema(mixed)))
+    found = read_written_schema(format_schema(pa.schema(mixed)))
     assert found.names == [name for name, _ in mixed]
     assert [found.field(name).type for name, _ in fields] == [kind for _, kind in fields]
     assert [found.field(f"o{number}").type for number in range(1, 4)] == [pa.null(), pa.null(), pa.list_(pa.null())]
@@ -130,6 +130,6 @@ def test_what_is_written_is_read_back_beside_types_that_have_no_name(fields: lis
     ids=str,
 )  # fmt: skip
 def test_types_that_only_arrow_names_are_read_back(kind: pa.DataType) -> None:
-    assert written_schema(format_schema(pa.schema([("a", kind), ("b", pa.int64())]))).types == [kind, pa.int64()]
+    assert read_written_schema(format_schema(pa.schema([("a", kind), ("b", pa.int64())]))).types == [kind, pa.int64()]
     with pytest.raises(ConfigError):
         parse_schema(format_schema(pa.schema([("a", kind)])))

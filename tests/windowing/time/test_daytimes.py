@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from windowing import ConfigError
-from windowing.daytimes import DayTime, DayTimePattern, next_of
+from windowing.daytimes import DayTime, DayTimePattern, next_moments
 from windowing.timestamps import EARLIEST, LATEST, from_datetime, to_datetime, zone_of
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
@@ -154,11 +154,11 @@ def test_it_comes_when_a_walk_by_the_minute_finds_it(
 def test_many_are_as_one_by_one(zone: str, micros: int, afters: list[int], around: int) -> None:
     afters += [at("2024-03-31T01:00Z") + around, at("2011-12-30T10:00Z") + around]
     time = DayTime(micros, zone)
-    assert next_of(time, np.array(afters)).tolist() == [time.next(after) for after in afters]
+    assert next_moments(time, np.array(afters)).tolist() == [time.next(after) for after in afters]
 
 
 def test_none_at_all() -> None:
-    assert next_of(DayTime(0), np.array([], dtype=np.int64)).tolist() == []
+    assert next_moments(DayTime(0), np.array([], dtype=np.int64)).tolist() == []
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])

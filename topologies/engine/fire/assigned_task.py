@@ -247,7 +247,7 @@ class TaskKnownKeys:
         """``until``: the time for which a key is known after its last window with events."""
         self._until, self._node, self._end, self._stored = until, node, item.end, before.known
         self._known = (
-            KnownKeys.none(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
+            KnownKeys.empty(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
         )
         self._listed: NDArray[np.int64] | None = None
         if node.listed is not None:
@@ -255,8 +255,8 @@ class TaskKnownKeys:
 
     def _add_listed(self, rows: ListedRows, codes: KeyCodes) -> None:
         """Adds listed keys that are not known yet; each is known from its listed time."""
-        self._listed = codes.of_rows(rows.table, rows.hashes, [self.table])
-        new = self._known.unknown(self._listed)
+        self._listed = codes.codes_of_rows(rows.table, rows.hashes, [self.table])
+        new = self._known.indices_of_new(self._listed)
         self._known.add(self._listed[new], rows.table.take(pa.array(new)), rows.since)
 
     @property
@@ -433,12 +433,13 @@ class Evaluations:
         held = replace(scope.events if whole else scope.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
         windows = AssignedWindows(
             self._node.assigners, held, self._node.streams, keys=self._node.keys,
-            task=self._task, released=self._released, last=None if scope.last is None else (scope.last, chosen),
+            task=self._task, fired_at_limit=self._released,
+            last_fired=None if scope.last is None else (scope.last, chosen),
             sums=self._sums, traced=self._traced, latest=self._latest,
         )  # fmt: skip
         span = self._span(windows, held, scope)
         for window in self._due(windows, span, scope):
-            end = int(window.piece.ends.max(initial=NONE)) if isinstance(window, FiredSums) else window.end_timestamp
+            end = int(window.windows.ends.max(initial=NONE)) if isinstance(window, FiredSums) else window.end_timestamp
             self.last_end = max(end, NONE if self.last_end is None else self.last_end)
             yield window
         for name in self.counts:
@@ -509,7 +510,7 @@ class AssignedTask:
         """See ``Admitted.evaluate_before``."""
         self._edges = WaitingEdges(node, router, before.end_edges)
         self._keys = KeyWatermarks.restored(node, before, store)
-        self._codes = KeyCodes.restored(node.keys, store, before.codes)
+        self._codes = KeyCodes.restore(node.keys, store, before.codes)
         self._batch, traced = router.context.batch, router.context.traced
         self._sums = node.run_sums(traced)
         self._evaluations = Evaluations(
@@ -595,7 +596,7 @@ class AssignedTask:
             yield from self._still_open()
             self._raise_floor(self._item.end.floor)
         if self._keys is not None:
-            self._keys.substreams.evaluated()
+            self._keys.substreams.mark_evaluated()
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """Writes the live events, and the state of their keys and windows."""
@@ -640,7 +641,7 @@ class AssignedTask:
 
     def _kept_by_key(self) -> list[pa.Table]:
         """Returns tables of keys that may have no events: their codes and values."""
-        marks = None if self._keys is None else self._keys.substreams.all()
+        marks = None if self._keys is None else self._keys.substreams.complete_table()
         return [table for table in (marks, self._evaluations.known_keys) if table is not None]
 
     def _may_be_due(self) -> bool:

@@ -18,7 +18,7 @@ from manager.keyed.fired_windows import PaneStates
 from manager.keyed.key_states import ForgottenKey
 from manager.keyed.run_sums import FiredSums
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter
-from manager.storage.task_state import BoltTaskState, is_over
+from manager.storage.task_state import BoltTaskState, is_no_longer_needed
 from policies.protocol import forget_after
 from topologies.engine.batch import Context
 from topologies.engine.failures import TooLong, bolt_failure, call, failed, line_of, worker_position
@@ -33,15 +33,15 @@ from topologies.engine.ledger import (
     window_row,
 )
 from topologies.engine.task_data import BoltWork, FireItem, Rows, memory_of_process
-from topologies.graph.graph import RETRACTED, WindowedNode
-from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, first_state, pack_state
+from topologies.graph.graph import RETRACTION_COLUMNS, WindowedNode
+from windowing.bolts.bolt import StatefulTaskBolt, TaskBolt, TaskContext, own_initial_state, pack_state
 from windowing.bolts.windowed_bolt import BatchWindowedBolt, numbered_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
 from windowing.schema import DEFAULT_STREAM, LooseRows, emissions, from_rows
 from windowing.settings.panes import RETRACT
 from windowing.settings.triggers import FiredBy
 from windowing.timestamps import show, show_end
-from windowing.window import ColumnReads, Ident, TupleWindow, WindowBatch, held_bytes
+from windowing.window import ColumnReads, Ident, TupleWindow, WindowBatch, table_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -301,8 +301,8 @@ class Retractions:
         return [span for span in known if span[0] < end and start < span[1]]  # windows of a key overlap only then
 
     def _load(self, stream: str, table: pa.Table) -> None:
-        idents = np.stack([table.column(name).to_numpy() for name in RETRACTED], axis=1)
-        rows = table.drop_columns(list(RETRACTED))
+        idents = np.stack([table.column(name).to_numpy() for name in RETRACTION_COLUMNS], axis=1)
+        rows = table.drop_columns(list(RETRACTION_COLUMNS))
         steps = np.flatnonzero((idents[1:] != idents[:-1]).any(axis=1)) + 1
         for low, high in pairwise([0, *steps.tolist(), table.num_rows]):
             if low < high:
@@ -315,7 +315,7 @@ def _marked(table: pa.Table, *, retract: bool) -> pa.Table:
 
 
 def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
-    for name, value in zip(RETRACTED, ident, strict=True):
+    for name, value in zip(RETRACTION_COLUMNS, ident, strict=True):
         table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
     return table
 
@@ -413,7 +413,7 @@ class BoltCalls:
     def _see_large(self, window: TupleWindow) -> None:
         """Records the bytes of a window if it is the largest so far and takes much of the memory."""
         self._many = len(window)
-        size, memory = held_bytes(window), memory_of_process()
+        size, memory = table_bytes(window), memory_of_process()
         if memory is not None and size * _OF_MEMORY > memory:
             self._large_window = max(self._large_window or (0, 0), (size, memory))
 
@@ -460,7 +460,7 @@ class BoltCalls:
         before, bolt = self.before, self._bolt
         called = bolt if isinstance(bolt, StatefulTaskBolt) and (self._fired or self._forgot) else None
         user, needed_until = before.user, before.needed_until if called is None else called.needed_until
-        if is_over(needed_until, self._frontier):  # old memories are dropped even without events
+        if is_no_longer_needed(needed_until, self._frontier):  # old memories are dropped even without events
             user, needed_until = {}, None
         elif called is not None:
             user = self._save_state(called, writer)
@@ -476,7 +476,7 @@ class BoltCalls:
 
     def _note_work(self) -> None:
         reads = self._reads
-        columns = None if reads.whole else frozenset(reads.names)
+        columns = None if reads.reads_all else frozenset(reads.names)
         self.router.work.add(
             self.node.name,
             BoltWork(columns=columns, called=self._fired - self._joined, large_window=self._large_window),
@@ -508,12 +508,12 @@ class BoltCalls:
 
     def _join_runs(self, fired: FiredSums, outputs: Emissions) -> None:
         node, first = self.node, self.context.first
-        ends = fired.piece.ends.tolist()
+        ends = fired.windows.ends.tolist()
         if first is not None:
             due = np.array([not first.is_after(node.name, end) for end in ends], np.bool_)
             self._suppressed += int(np.count_nonzero(~due))
             fired = fired.filter(due)
-            ends = fired.piece.ends.tolist()
+            ends = fired.windows.ends.tolist()
         if not len(fired):
             return
         self._fired += len(fired)
@@ -525,12 +525,12 @@ class BoltCalls:
                 self.router.ledger.trace("windows", row)
             joined = fired.results()
         if self._retractions is None:
-            times = node.output_times(fired.piece.starts, fired.piece.ends)
+            times = node.output_times(fired.windows.starts, fired.windows.ends)
             self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
             return
-        assert fired.windows is not None
+        assert fired.tuple_windows is not None
         edges = np.searchsorted(joined.windows, np.arange(len(fired) + 1)).tolist()
-        for window, low, high in zip(fired.windows, edges, edges[1:], strict=False):
+        for window, low, high in zip(fired.tuple_windows, edges, edges[1:], strict=False):
             rows = [(DEFAULT_STREAM, joined.rows.slice(low, high - low))] if high > low else []
             outputs.add(self._retractions.rows(window, rows), window)
 
@@ -577,7 +577,7 @@ class BoltCalls:
         with bolt_failure(node.name, context.batch, f"in task {self.task} in prepare", task=self.task):
             by_key = node.without_windows and bool(node.keys[0])  # states per key instead of a state of the task
             if isinstance(bolt, StatefulTaskBolt) and not by_key:
-                bolt.state = first_state(bolt) if saved is None else saved
+                bolt.state = own_initial_state(bolt) if saved is None else saved
             bolt.prepare(TaskContext(node.name, self.task, node.parallelism, context.run, self._counters))
         return bolt
 

@@ -22,10 +22,10 @@ from topologies.engine.ingest import Router
 from topologies.engine.task_data import BoltWork, FireItem
 from topologies.graph.graph import STATE_COLUMN, WindowedNode, state_column
 from topologies.graph.groupings import KeyCodes, key_rows
-from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, first_state, pack_state
+from windowing.bolts.bolt import StatefulBatchBolt, StatefulBolt, StatefulTaskBolt, own_initial_state, pack_state
 from windowing.columns import own_value, take_rows
 from windowing.errors import USER_EXCEPTIONS, BoltError, SchemaError
-from windowing.events import Tuple, count_by_stream, objects_of, tuples_of
+from windowing.events import Tuple, count_by_stream, to_objects, to_tuples
 from windowing.reprs import shorten
 from windowing.schema import DEFAULT_STREAM, EmittedRows, LooseRows, emissions, from_rows, parse_schema
 from windowing.timestamps import show, to_datetime
@@ -117,7 +117,7 @@ class EventTask:
         self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), of_tables)
         """The states of its keys; ``EventCalls`` replaces them."""
         self._stored = self.keys
-        self._codes = KeyCodes.restored(node.keys, store, self._before.codes)
+        self._codes = KeyCodes.restore(node.keys, store, self._before.codes)
         self._events: RetainedEvents | None = None
 
     @property
@@ -317,7 +317,7 @@ class EventCalls(BoltCalls):
         """Returns the first state of a key."""
         bolt.key = name
         try:
-            return first_state(bolt)
+            return own_initial_state(bolt)
         except USER_EXCEPTIONS as error:
             where = self._in_task(f"in initial_state of key {name!r:.80}")
             raise failed(self.node.name, self.context.batch, where, error, task=self.task) from error
@@ -359,7 +359,7 @@ class EventCalls(BoltCalls):
             times = events.times[first : first + _AT_ONCE].tolist()
             codes = None if events.streams is None else events.streams[first : first + _AT_ONCE].tolist()
             streams = [labels[0]] * len(times) if codes is None else [labels[code] for code in codes]
-            yield from tuples_of(events.payload.slice(first, _AT_ONCE), times, streams)
+            yield from to_tuples(events.payload.slice(first, _AT_ONCE), times, streams)
 
     def _with_tables(
         self,
@@ -456,10 +456,10 @@ class EventCalls(BoltCalls):
         name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
         usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # the usual one is the same for all keys
         first = pack_state(bolt.initial_state(), types) if usual else None
-        packed, places = list[StoredUserState | None](), dict[int, str]()
+        packed, paths_by_id = list[StoredUserState | None](), dict[int, str]()
         for key, state in zip(names, states, strict=True):
             try:
-                now = pack_state(state, types, f"self.state (of key {key!r:.40})", places)
+                now = pack_state(state, types, f"self.state (of key {key!r:.40})", paths_by_id)
                 packed.append(None if _equal(now, first or pack_state(self._first(bolt, key), types)) else now)
             except BoltError:
                 raise
@@ -526,5 +526,5 @@ def _equal(one: StoredUserState, other: StoredUserState) -> bool:
 
 def _values(keys: pa.Table) -> list[Any]:
     """Returns keys as users see them: a value if the key is one column, else a tuple of values."""
-    columns = [objects_of(column) for column in keys.columns]
+    columns = [to_objects(column) for column in keys.columns]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

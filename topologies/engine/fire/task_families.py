@@ -163,7 +163,7 @@ def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Re
 def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Compacts partial sums: unfinished sums with the same slice and key become one."""
     return _compacted(
-        _slice_sums(node, context).compacted(_read(item, context), item.previous_frontier), item, node, context
+        _slice_sums(node, context).compact(_read(item, context), item.previous_frontier), item, node, context
     )
 
 
@@ -177,7 +177,7 @@ def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state:
     """Yields the ids of pending events of which only partial sums are kept; none if they were not traced."""
     slicing = node.slicing(traced=True)
     assert slicing is not None
-    if slicing.traced is not None:
+    if slicing.trace_index is not None:
         for events in _restored(store, node, task, state).pending_events():
             yield ids_of(slicing.traced_states(events))
 
@@ -207,7 +207,7 @@ def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: T
     """Yields the ids of events that are in no window yet and may still be in one; none if they were not traced."""
     sums = node.run_sums(traced=True)
     assert sums is not None
-    if sums.traced is not None:
+    if sums.trace_index is not None:
         for rows in pending_held(store, node, task, state):
             yield ids_of(sums.traced_states(rows))
 
@@ -397,7 +397,7 @@ class PolicyTask(KeyedTask):
         flags = windows.flags()
         refs = self._events.write(writer, flags, windows.numbers())
         keys, codes = self._keys.write(writer, events, flags)
-        ends = (self._before.get("last_end"), windows.reached)
+        ends = (self._before.get("last_end"), windows.latest_time)
         reached = max((each for each in ends if each is not None), default=None)
         return TaskSnapshot(
             PolicyState(windows.next_due, windows.still_open, keys, codes, reached),

@@ -21,18 +21,18 @@ from manager.keyed.retained_events import (
     IN_LAST_WINDOW,
     NOT_LIVE,
     RetainedEvents,
-    flag,
     is_needed,
     live_rows,
     needed_rows,
     read_retained,
+    write_flags,
     write_retained,
 )
 from manager.keyed.run_sums import FiredSums
 from manager.slices import SliceSums
 from manager.storage.segments import KEY_COLUMN, STREAM_COLUMN, TIME_COLUMN, Ref, SegmentStore, SegmentWriter
 from manager.storage.task_state import AssignedState, KeyedState, TaskState, WindowsState
-from policies.watermarks import NONE, accepted, accepted_on_arrival
+from policies.watermarks import NONE, is_accepted, is_accepted_on_arrival
 from topologies.engine.admission import (
     AdmissionContext,
     Decisions,
@@ -46,7 +46,7 @@ from topologies.engine.batch import Context
 from topologies.engine.duplicates import DuplicateFinder
 from topologies.engine.ingest import Router
 from topologies.engine.task_data import CompactItem, FireItem, Rows
-from topologies.graph.graph import DECISION_COLUMN, END_EDGE_COLUMN, READ, SEQ_COLUMN, WindowedNode
+from topologies.graph.graph import DECISION_COLUMN, END_EDGE_COLUMN, EVENT_COLUMNS, SEQ_COLUMN, WindowedNode
 from topologies.graph.groupings import KeyCodes, key_rows
 from windowing.window import TupleWindow
 
@@ -92,7 +92,7 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
         )
     decisions = decide(node, events, admission_context)
     record(node, events, decisions, router.ledger, router.emit)
-    chosen = np.flatnonzero(accepted(decisions.codes))
+    chosen = np.flatnonzero(is_accepted(decisions.codes))
     return _admitted(item, node, events, decisions, chosen) if len(chosen) else None
 
 
@@ -121,7 +121,7 @@ def _incoming(
         assert admission_context.key_coder is not None
         keys = admission_context.key_coder(arriving)
         values = key_rows(rows.table, streams, node.keys)
-        marks = admission_context.key_marks(keys, times, accepted_on_arrival(codes), values)
+        marks = admission_context.key_marks(keys, times, is_accepted_on_arrival(codes), values)
     if any(node.brings_clock) and not node.without_windows:
         # At the end of a run windows fire early; with a shorter timeout they may be overdue.
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
@@ -163,7 +163,7 @@ def _admitted(
     table, count = events.rows.table, len(events.times)
     held = RetainedEvents(
         times=decisions.times,
-        payload=table.select([name for name in table.column_names if name not in READ]),
+        payload=table.select([name for name in table.column_names if name not in EVENT_COLUMNS]),
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
         keys=_column(events.rows, KEY_COLUMN),
         ends=events.ends,
@@ -312,7 +312,7 @@ class TaskKeys:
         """``before``: the state of the task's windows before the batch."""
         self._ref = before.keys
         self._tables = [] if before.keys is None else [store.read(before.keys)]
-        self._codes = KeyCodes.restored(node.keys, store, before.codes)
+        self._codes = KeyCodes.restore(node.keys, store, before.codes)
         self.records = KeyStates(self._tables[0] if self._tables else None, node.bolt.settings.key)
 
     def coded(self, events: RetainedEvents) -> RetainedEvents:
@@ -410,7 +410,9 @@ class TaskEvents:
         changed[rows] = flags
         if remaining < len(held) // 2:
             return replace(_write(writer, held, rows[needed], changed, self._streams), level=ref.level)
-        return ref if not changes and (changed == before).all() else flag(writer, ref, changed, held, self._streams)
+        return (
+            ref if not changes and (changed == before).all() else write_flags(writer, ref, changed, held, self._streams)
+        )
 
 
 def _renumbered(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -445,7 +447,7 @@ def _write(
     flags = flags[rows]
     held = replace(held, accounted=(flags & ACCOUNTED) != 0)
     if (flags & IN_LAST_WINDOW).any():
-        held = replace(held, last=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
+        held = replace(held, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
     return write_retained(writer, held, streams)
 
 

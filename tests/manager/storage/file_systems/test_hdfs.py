@@ -69,7 +69,7 @@ def test_options_in_a_name_are_refused() -> None:
 
 def test_a_namenode_without_a_port_listens_at_hadoops() -> None:
     filesystem, path = open_uri("hdfs://127.0.0.1/ck")
-    assert (path, hdfs.is_hdfs_itself(filesystem)) == ("/ck", True)
+    assert (path, hdfs.is_hdfs_filesystem(filesystem)) == ("/ck", True)
     assert not is_object_store("hdfs://127.0.0.1/ck")
 
 

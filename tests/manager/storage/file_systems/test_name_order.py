@@ -27,7 +27,7 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mountinfo"
     path.write_text(MOUNTS, encoding="utf-8")
     monkeypatch.setattr(files, "_MOUNTS", str(path))
-    files._type_of.cache_clear()
+    files._file_system_type.cache_clear()
     return path
 
 
@@ -48,12 +48,12 @@ def _of_type(monkeypatch: pytest.MonkeyPatch, *, keeps: bool) -> None:
     [((8, 1), "ext4"), ((8, 17), "xfs"), ((0, 27), "tmpfs"), ((0, 44), "btrfs"), ((0, 99), "")],
 )
 def test_the_type_of_a_file_system_is_that_of_its_mount(mounts: Path, device: tuple[int, int], kind: str) -> None:
-    assert files._type_of(os.makedev(*device)) == kind
+    assert files._file_system_type(os.makedev(*device)) == kind
 
 
 def test_where_the_system_does_not_say_the_type_is_unknown(mounts: Path) -> None:
     mounts.unlink()
-    assert files._type_of(os.makedev(8, 1)) == ""
+    assert files._file_system_type(os.makedev(8, 1)) == ""
 
 
 def test_folders_are_not_synced_where_the_order_is_kept(

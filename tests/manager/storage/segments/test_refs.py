@@ -7,7 +7,14 @@ import pyarrow as pa
 import pytest
 
 from manager.accounts import Accounts
-from manager.keyed.retained_events import ACCOUNTED, IN_LAST_WINDOW, NOT_LIVE, RetainedEvents, flag, write_retained
+from manager.keyed.retained_events import (
+    ACCOUNTED,
+    IN_LAST_WINDOW,
+    NOT_LIVE,
+    RetainedEvents,
+    write_flags,
+    write_retained,
+)
 from manager.storage.manifest import BoltState
 from manager.storage.segment_files import MemorySegments
 from manager.storage.segments import Ref, Refs
@@ -35,7 +42,7 @@ def ref_of(*flags: int) -> Ref:
     times = np.arange(1, len(flags) + 1) * 10
     held = RetainedEvents(times=times, payload=pa.table({"v": times}))
     with MemorySegments().writer("0") as writer:
-        return flag(writer, write_retained(writer, held, 1), np.array(flags, np.uint8), held, 1)
+        return write_flags(writer, write_retained(writer, held, 1), np.array(flags, np.uint8), held, 1)
 
 
 @pytest.mark.parametrize(
