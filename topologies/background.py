@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # The lines in which the error of a failed run is shown.
 
 
-def in_lines(error: BaseException) -> str:
+def error_in_lines(error: BaseException) -> str:
     """Returns an error as the command prints it, in lines with what, why and do; for an error that is not windbolt's,
     its name and message."""
     if not isinstance(error, WindboltError):
@@ -108,14 +108,14 @@ class RunStatus:
         return fields_repr(self)
 
     def __str__(self) -> str:
-        text = f"{self.phase} since {show_moment(self.since)}: {counted(self.batches, 'batch', 'batches')}"
-        text += f", {counted(self.rows, 'row')} read, {counted(self.emitted, 'row')} emitted"
-        text += f", {counted(self.late, 'late event')}" if self.late else ""
-        text += f", {counted(self.restarts, 'restart')}" if self.restarts else ""
+        text = f"{self.phase} since {show_moment(self.since)}: {count_in_words(self.batches, 'batch', 'batches')}"
+        text += f", {count_in_words(self.rows, 'row')} read, {count_in_words(self.emitted, 'row')} emitted"
+        text += f", {count_in_words(self.late, 'late event')}" if self.late else ""
+        text += f", {count_in_words(self.restarts, 'restart')}" if self.restarts else ""
         return text if self.error is None else f"{text}; {self.error}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def count_in_words(number: int, one: str, many: str = "") -> str:
     """Returns a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -125,7 +125,7 @@ def show_moment(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def moment_of(timestamp: int) -> datetime:
+def watermark_as_datetime(timestamp: int) -> datetime:
     """Returns a watermark as a datetime; ``datetime.max`` for the end of the streams, and for times that no datetime
     can hold."""
     return to_datetime(min(timestamp, LATEST))
@@ -134,11 +134,11 @@ def moment_of(timestamp: int) -> datetime:
 # The runs of this process that are still running, and what happens to them when the process ends.
 
 
-PATIENCE = 60.0
+END_TIMEOUT = 60.0
 """Seconds that the end of the process waits for the current batches of its runs."""
 
 
-class Background(Protocol):
+class BackgroundRun(Protocol):
     """A run in the background, as the code at the end of the process needs it."""
 
     name: str
@@ -152,7 +152,7 @@ class Background(Protocol):
     def end_within(self, seconds: float) -> bool: ...
 
 
-R = TypeVar("R", bound=Background)
+R = TypeVar("R", bound=BackgroundRun)
 
 
 class RunsGoingOn(Generic[R]):
@@ -168,10 +168,11 @@ class RunsGoingOn(Generic[R]):
         """Adds a run that begins."""
         with self._lock:
             if self._process != os.getpid():
-                # What is registered last is called first: before Spark's and windbolt's own workers are ended.
+                # Functions that are registered last are called first: this one before Spark's and windbolt's own
+                # workers are ended.
                 atexit.register(self.end)
                 self._process, self._runs = os.getpid(), []
-            self._runs = [each for each in self._runs if _matters(each)] + [run]
+            self._runs = [each for each in self._runs if _is_to_keep(each)] + [run]
 
     def now(self) -> list[R]:
         """Returns the runs in progress, the oldest first."""
@@ -188,37 +189,39 @@ class RunsGoingOn(Generic[R]):
             return
         with self._lock:
             runs, self._runs = self._runs, []
-        cut_off = [run for run in runs if not run.ended]
+        in_progress = [run for run in runs if not run.ended]
         for run in runs:
             run.ask_to_stop()
         for run in runs:
-            if not run.end_within(PATIENCE):
-                _tell(f"the run of {run.name!r} is broken off: its batch took more than {PATIENCE:g} s to complete")
+            if not run.end_within(END_TIMEOUT):
+                _write_to_stderr(
+                    f"the run of {run.name!r} is broken off: its batch took more than {END_TIMEOUT:g} s to complete"
+                )
             elif run.failure is not None and not run.error_was_told:
-                when = ", when the process ended" if run in cut_off else ""
-                _tell(f"the run of {run.name!r} failed{when}", run.failure)
+                when = ", when the process ended" if run in in_progress else ""
+                _write_to_stderr(f"the run of {run.name!r} failed{when}", run.failure)
 
 
-def _matters(run: Background) -> bool:
+def _is_to_keep(run: BackgroundRun) -> bool:
     return not run.ended or (run.failure is not None and not run.error_was_told)
 
 
-def _tell(text: str, error: BaseException | None = None) -> None:
+def _write_to_stderr(text: str, error: BaseException | None = None) -> None:
     """Writes an event of the run to standard error; an error has windbolt's three lines: what, why, do."""
-    sys.stderr.write(f"windbolt: {text}{'' if error is None else f': {in_lines(error)}'}\n")
+    sys.stderr.write(f"windbolt: {text}{'' if error is None else f': {error_in_lines(error)}'}\n")
 
 
 # How a run shows itself in a notebook: as HTML, which is replaced while the run is in progress.
 
 
-_EVERY = 0.5
+_UPDATE_SECONDS = 0.5
 """Seconds between two updates of a displayed run."""
-_KINDS = {RunPhase.FINISHED: "good", RunPhase.FAILED: "bad"}
+_STYLE_CLASSES = {RunPhase.FINISHED: "good", RunPhase.FAILED: "bad"}
 """For each phase, the class of the style in which it is shown."""
 
 
-class Shown(Protocol):
-    """A run, as far as the output shows it."""
+class DisplayedRun(Protocol):
+    """A run, as the code that displays it needs it."""
 
     name: str
     error_was_told: bool
@@ -232,25 +235,25 @@ class Shown(Protocol):
     def end_within(self, seconds: float) -> bool: ...
 
 
-def run_html(run: Shown) -> str:
+def run_html(run: DisplayedRun) -> str:
     """Returns the present state of a run as HTML."""
     status, summary = run.status, run.summary
-    phase = f" <span class='phase {_KINDS.get(status.phase, '')}'>{text(status.phase)}</span>"
-    facts = [f"since {show_moment(status.since)}", counted(status.batches, "batch", "batches")]
-    facts += [f"{counted(status.rows, 'row')} read", f"{counted(status.emitted, 'row')} emitted"]
+    phase = f" <span class='phase {_STYLE_CLASSES.get(status.phase, '')}'>{text(status.phase)}</span>"
+    facts = [f"since {show_moment(status.since)}", count_in_words(status.batches, "batch", "batches")]
+    facts += [f"{count_in_words(status.rows, 'row')} read", f"{count_in_words(status.emitted, 'row')} emitted"]
     parts = [heading(run.name, phase), paragraph(" · ".join(facts), "dim")]
     if run.failure is not None:
-        parts.append(paragraph(in_lines(run.failure), "bad"))
+        parts.append(paragraph(error_in_lines(run.failure), "bad"))
     if summary.last is not None:
         parts.append(bolts_html(summary.last.bolts))
-    held = [
+    input_watermarks = [
         (bolt, stream, show_moment(watermark))
         for bolt, inputs in status.inputs.items()
         if len(inputs) > 1
         for stream, watermark in inputs.items()
     ]
-    if held:
-        parts.append(table(["bolt", "input", "its watermark"], held))
+    if input_watermarks:
+        parts.append(table(["bolt", "input", "its watermark"], input_watermarks))
     parts += [paragraph(complaint, "bad") for complaint in summary.complaints]
     return framed(*parts)
 
@@ -258,7 +261,7 @@ def run_html(run: Shown) -> str:
 class Display:
     """A run in the output of cells of a notebook, each of which is kept up to date."""
 
-    def __init__(self, run: Shown) -> None:
+    def __init__(self, run: DisplayedRun) -> None:
         self._run = run
         self._handles: list[Any] = []
         self._cell: object = None
@@ -284,10 +287,10 @@ class Display:
             self._thread.start()
 
     def refresh(self, *, again: bool = False) -> None:
-        """Brings the output up to date, if anything has changed, or ``again`` in any case.
+        """Brings the output up to date, if the status of the run has changed.
 
-        A program that executes notebooks hears of changes only while a cell is executed; so whoever waits calls this
-        again.
+        ``again``: update even if nothing has changed. A program that executes notebooks shows changes only while a cell
+        runs, so code that waits in a cell calls this with ``again``.
         """
         with self._lock:
             now = self._run.status
@@ -299,7 +302,7 @@ class Display:
                     handle.update(bundle, raw=True)
 
     def _follow(self) -> None:
-        while not self._run.end_within(_EVERY):
+        while not self._run.end_within(_UPDATE_SECONDS):
             self.refresh()
         self.refresh()
 
@@ -347,34 +350,35 @@ class Run:
         Spark."""
         self.name = name
         """The name of the topology."""
-        self._stop, self._frames = options.stop, frames
+        self._stop, self._frame_of_sink = options.stop, frames
         self._options = options
         self._lock = threading.Lock()
         self._phase, self._since = RunPhase.STARTING, system_clock()
         self._summary, self._began = Summary(), time.perf_counter()
         self._reports: deque[BatchReport] = deque(maxlen=KEPT_REPORTS)
         self._error: BaseException | None = None
-        self._passing: BaseException | None = None
+        self._restart_error: BaseException | None = None
         """Error for which the run is to be started again."""
-        self._trace: TracebackType | None = None
+        self._traceback: TracebackType | None = None
         self._ended = threading.Event()
         self.error_was_told = False
         """True if somebody has seen the error of the run, if it failed."""
         self._display = Display(self)
-        own = replace(options, on_begin=self._begin, on_report=self._report, on_restart=self._restart)
-        thread = threading.Thread(target=copy_context().run, args=(self._work, run, own), name="windbolt-run")
-        thread.daemon = True  # the end of the process stops it (going_on.py), and does not wait forever
+        own_options = replace(options, on_begin=self._begin, on_report=self._report, on_restart=self._restart)
+        thread = threading.Thread(target=copy_context().run, args=(self._work, run, own_options), name="windbolt-run")
+        thread.daemon = True  # the end of the process stops it (RunsGoingOn), and does not wait forever
         _GOING_ON.add(self)
         thread.start()
 
     def __repr__(self) -> str:
         status = self.status
-        rows = f"{counted(status.rows, 'row')} read, {counted(status.emitted, 'row')} emitted"
-        rows += f", {counted(status.late, 'late event')}" if status.late else ""
+        facts = f"{status.phase}, {count_in_words(status.batches, 'batch', 'batches')}"
+        facts += f", {count_in_words(status.rows, 'row')} read, {count_in_words(status.emitted, 'row')} emitted"
+        facts += f", {count_in_words(status.late, 'late event')}" if status.late else ""
         complaints = len(self.summary.complaints)
-        rows += f", {counted(complaints, 'complaint')} in run.summary.complaints" if complaints else ""
-        place = f", checkpoint {self._options.checkpoint}" if self._options.checkpoint else ""
-        return f"<Run of {self.name!r}: {status.phase}, {counted(status.batches, 'batch', 'batches')}, {rows}{place}>"
+        facts += f", {count_in_words(complaints, 'complaint')} in run.summary.complaints" if complaints else ""
+        facts += f", checkpoint {self._options.checkpoint}" if self._options.checkpoint else ""
+        return f"<Run of {self.name!r}: {facts}>"
 
     def _repr_html_(self) -> str:
         return run_html(self)
@@ -402,7 +406,7 @@ class Run:
         """Returns the present status of the run."""
         with self._lock:
             summary, phase, since = self._snapshot(), self._phase, self._since
-            error = self._error or self._passing
+            error = self._error or self._restart_error
         if phase in (RunPhase.STARTING, RunPhase.RUNNING, RunPhase.RESTARTING) and self._stop.is_set():
             phase = RunPhase.STOPPING
         bolts = {} if summary.last is None else summary.last.bolts
@@ -415,10 +419,11 @@ class Run:
             emitted=sum(sum(bolt.emitted.values()) for bolt in totals),
             late=sum(bolt.accounts.get(account, 0) for bolt in totals for account in ("late", "dropped")),
             watermarks={
-                name: None if bolt.watermark is None else moment_of(bolt.watermark) for name, bolt in bolts.items()
+                name: None if bolt.watermark is None else watermark_as_datetime(bolt.watermark)
+                for name, bolt in bolts.items()
             },
             inputs={
-                name: {stream: moment_of(watermark) for stream, watermark in bolt.inputs.items()}
+                name: {stream: watermark_as_datetime(watermark) for stream, watermark in bolt.inputs.items()}
                 for name, bolt in bolts.items()
             },
             error=None if error is None else error_in_words(error),
@@ -451,13 +456,13 @@ class Run:
         files or JSON lines, or in memory; it may be left out if there is one such sink. Raises ConfigError for others,
         in a local run, and where windbolt has started the session itself and the run has ended.
         """
-        if self._frames is None:
+        if self._frame_of_sink is None:
             raise ConfigError(
                 f"the run of {self.name!r} is local, and has no Spark DataFrame",
                 why="a local run has no Spark",
                 do="take the rows of sinks.memory(), or read the files of the sink",
             )
-        return self._frames(sink)
+        return self._frame_of_sink(sink)
 
     @checked
     def wait(self, timeout: float | None = None) -> Summary:
@@ -475,7 +480,7 @@ class Run:
         self._display.refresh(again=True)
         if self._error is not None:
             self.error_was_told = True
-            raise self._error.with_traceback(self._trace)
+            raise self._error.with_traceback(self._traceback)
         return self.summary
 
     @checked
@@ -516,8 +521,8 @@ class Run:
         except BaseException as failure:
             error = failure
         with self._lock:
-            self._error, self._trace = error, None if error is None else error.__traceback__
-            self._since, self._passing = system_clock(), None
+            self._error, self._traceback = error, None if error is None else error.__traceback__
+            self._since, self._restart_error = system_clock(), None
             if summary is not None:
                 self._summary = summary
             stopped = summary is not None and summary.stopped
@@ -527,7 +532,7 @@ class Run:
     def _begin(self, before: Mapping[str, BoltTotals]) -> None:
         with self._lock:
             self._summary.before = dict(before)
-            self._phase, self._since, self._passing = RunPhase.RUNNING, system_clock(), None
+            self._phase, self._since, self._restart_error = RunPhase.RUNNING, system_clock(), None
             if not self._summary.batches:
                 self._began = time.perf_counter()
         self._options.on_begin(before)
@@ -535,7 +540,7 @@ class Run:
     def _restart(self, coming: ComingRestart) -> None:
         with self._lock:
             self._summary.restarts = coming.restarts
-            self._phase, self._since, self._passing = RunPhase.RESTARTING, system_clock(), coming.error
+            self._phase, self._since, self._restart_error = RunPhase.RESTARTING, system_clock(), coming.error
         self._options.on_restart(coming)
 
     def _report(self, report: BatchReport) -> None:
@@ -582,7 +587,7 @@ def options_of(
     serve_page: int | str | None,
 ) -> RunOptions:
     """Returns the options that are given by name; None stands for the default."""
-    given: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
+    optional: dict[str, Any] = {"keep_batches": keep_batches, "on_report": on_report}
     options = RunOptions(
         checkpoint=None if checkpoint is None else os.fspath(checkpoint),
         every=every,
@@ -593,7 +598,7 @@ def options_of(
         serve_metrics=serve_metrics,
         otel=otel,
         serve_page=serve_page,
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in optional.items() if value is not None},
     )
     # Where the working directory changes meanwhile, the checkpoint stays where it was meant to be.
     return options if options.checkpoint is None else replace(options, checkpoint=shown_path(options.checkpoint))
@@ -615,14 +620,18 @@ def start(
     Raises ConfigError for mistakes that are found without an engine: arguments that do not go together. Everything else
     is raised by ``Run.wait``.
     """
-    chosen = engine_of(engine)
+    chosen_engine = engine_of(engine)
     for_spark = {"spark=": spark, "master=": master, "conf=": conf, "metrics=": metrics}
-    check_engine(chosen, options, for_spark, "engine='local'")
-    if chosen is Engine.LOCAL:
+    check_engine(chosen_engine, options, for_spark, "engine='local'")
+    if chosen_engine is Engine.LOCAL:
         check_local(topology, options)
-    frames = None if chosen is Engine.LOCAL else frames_of(topology, spark, master or (conf or {}).get("spark.master"))
-    work = runner(chosen, topology, spark=spark, master=master, conf=conf, metrics=metrics)
-    run = Run(topology.name, work, options, frames)
+    frame_of_sink = (
+        None
+        if chosen_engine is Engine.LOCAL
+        else frame_function(topology, spark, master or (conf or {}).get("spark.master"))
+    )
+    work = runner(chosen_engine, topology, spark=spark, master=master, conf=conf, metrics=metrics)
+    run = Run(topology.name, work, options, frame_of_sink)
     if show and notebook() is not None:
         run.show()
     return run
@@ -638,15 +647,15 @@ def run_to_the_end(run: Run) -> Summary:
         raise
 
 
-def frames_of(topology: Graph, spark: Any, master: str | None) -> Callable[[str | None], Any]:
+def frame_function(topology: Graph, spark: Any, master: str | None) -> Callable[[str | None], Any]:
     """Returns a function that makes the DataFrame of a sink, in the session of the run."""
     from topologies.spark.running import session_for
     from topologies.spark.tables import frame_of
 
-    chosen = session_for(spark, master)
+    users_session = session_for(spark, master)
 
     def frame(sink: str | None) -> Any:
-        session = chosen or session_for(None, master)
+        session = users_session or session_for(None, master)
         if session is None:
             raise ConfigError(
                 f"the run of {topology.name!r} has a Spark session of its own",

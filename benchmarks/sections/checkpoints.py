@@ -23,7 +23,7 @@ from benchmarks.questions import wired
 from manager.storage import segment_files
 from manager.storage.checkpoint import FileCheckpoint
 from servers.s3 import S3, s3_server
-from topologies.engine.batch import Context, InProcess, RunInProcess
+from topologies.engine.batch import Context, InProcessExecutor, InProcessRunExecutor
 from topologies.engine.report import BatchReport
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -66,7 +66,7 @@ def run(
     bolt = Counted().with_window("60s", "30s").with_timestamp_field("ts")
     made = wired(source, bolt, sinks.files(place("out"), format="jsonl"), "user", tasks)
     with ExitStack() as stack:
-        for each in (patch.object(RunInProcess, "slots", pieces), *with_):
+        for each in (patch.object(InProcessRunExecutor, "slots", pieces), *with_):
             stack.enter_context(each)
         run_local(made, RunOptions(checkpoint=place("ck"), on_report=checked, keep_open=True))
 
@@ -81,12 +81,12 @@ def contests(bench: Bench, section: str, sizes: Sequence[str], arms: Sequence[Ar
 # Requests of the second of three batches, counted by a server on this machine; the first batch makes the checkpoint.
 
 
-def apart(self: RunInProcess, function: Any, items: Sequence[Any], context: Context) -> list[Any]:
+def apart(self: InProcessRunExecutor, function: Any, items: Sequence[Any], context: Context) -> list[Any]:
     """Runs each task like a process that has read nothing yet."""
     found: list[Any] = []
     for item in items:
         segment_files.forget_pieces()
-        found += InProcess.map(self, function, [item], context)
+        found += InProcessExecutor.map(self, function, [item], context)
     segment_files.forget_pieces()
     return found
 
@@ -98,8 +98,8 @@ LATER = 0.025
 WAYS: dict[str, Callable[[], list[Any]]] = {
     "in one process": lambda: [patch(EXCHANGE)],
     "in one process, 25 ms later": lambda: [patch(EXCHANGE)],
-    "each task apart": lambda: [patch.object(RunInProcess, "map", apart)],
-    "apart, as written": lambda: [patch.object(RunInProcess, "map", apart), patch(EXCHANGE)],
+    "each task apart": lambda: [patch.object(InProcessRunExecutor, "map", apart)],
+    "apart, as written": lambda: [patch.object(InProcessRunExecutor, "map", apart), patch(EXCHANGE)],
 }
 
 
@@ -144,14 +144,16 @@ def driver(bench: Bench) -> None:
 
 def _driver(job: Job) -> Taken:
     within, deleting, ends = [0.0], [0.0], list[tuple[float, float]]()
-    run_tasks, clean = InProcess.map, FileCheckpoint.clean
+    run_tasks, clean = InProcessExecutor.map, FileCheckpoint.clean
 
     def cleaned(self: FileCheckpoint) -> None:
         began = time.process_time()
         clean(self)
         deleting[0] += time.process_time() - began
 
-    def timed(self: InProcess, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> Any:
+    def timed(
+        self: InProcessExecutor, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context
+    ) -> Any:
         began = time.process_time()
         try:
             return run_tasks(self, function, items, context)
@@ -161,7 +163,7 @@ def _driver(job: Job) -> Taken:
     def note(_: BatchReport) -> None:
         ends.append((time.process_time() - within[0] - deleting[0], deleting[0]))
 
-    patches = patch.object(InProcess, "map", timed), patch.object(FileCheckpoint, "clean", cleaned)
+    patches = patch.object(InProcessExecutor, "map", timed), patch.object(FileCheckpoint, "clean", cleaned)
     with measured() as taken:
         run(job.scratch, lambda name: f"{job.scratch}/{name}", job.question.name, 5, note, *patches)
     spent = [(end[0] - before[0], end[1] - before[1]) for before, end in pairwise(ends)][-3:]

@@ -17,7 +17,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.watermarks import WaterMarkEventGenerator
 from manager.window_manager import WindowManager
 from policies.storm import WatermarkTimeEvictionPolicy, WatermarkTimeTriggerPolicy
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from windbolt import sinks, spouts
@@ -96,7 +96,7 @@ def played(job: Job, columns: str, bolt: Any, whole: pa.Table, keyed: str | None
     schema = topology.spouts["events"].outputs["default"]
     whole = whole.select(schema.names).cast(schema)
     given = [whole.slice(at, ROWS).combine_chunks() for at in range(0, whole.num_rows, ROWS)]
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     with measured(time.process_time) as taken:
         for number, table in enumerate(given):
             step.run(BatchPlan(number, TimeAdvance(number), [TableSource("events", table)]))

@@ -15,7 +15,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TaskState
 from tests.manager.slices.test_slices import FromWindows, assert_alike, batches, declared, rows_of, wired
 from topologies.engine import micro_batch
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.topology import Topology
 from windowing import AggregateBolt
@@ -83,13 +83,13 @@ def run(case: dict[str, Any], kind: type[AggregateBolt], windowed: Windowed, clo
     for number, splits in batches(case, built.spouts["left"].outputs["default"]):
         last = number == len(case["ends"])
         clock += 3 if case["lateness"] == "clock" else 700_000
-        report = MicroBatch(built, checkpoint, InProcess()).run(
+        report = MicroBatch(built, checkpoint, InProcessExecutor()).run(
             BatchPlan(number, TimeAdvance(clock * 1_000, close=last), splits, closing=last)
         )
         bolt = report.bolts["sums"]
         accounts.append((bolt.accounts, bolt.windows, bolt.fired))
         if kind is AggregateBolt and node.assigners:
-            for task in MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks:
+            for task in MicroBatch(built, checkpoint, InProcessExecutor()).manifest.bolts["sums"].tasks:
                 check_rows(built, checkpoint, task)
     return rows_of(built, "out"), rows_of(built, "late"), accounts
 
@@ -122,8 +122,8 @@ def most_rows(case: dict[str, Any], windowed: Windowed) -> int:
     built, checkpoint, most = topology(case, AggregateBolt, windowed), MemoryCheckpoint(), 0
     for number, splits in batches(case, built.spouts["left"].outputs["default"]):
         if number < len(case["ends"]):
-            MicroBatch(built, checkpoint, InProcess()).run(BatchPlan(number, TimeAdvance(number), splits))
-            (task,) = MicroBatch(built, checkpoint, InProcess()).manifest.bolts["sums"].tasks
+            MicroBatch(built, checkpoint, InProcessExecutor()).run(BatchPlan(number, TimeAdvance(number), splits))
+            (task,) = MicroBatch(built, checkpoint, InProcessExecutor()).manifest.bolts["sums"].tasks
             most = max(most, task.refs.needed)
             assert sum(task.refs.by_stream(2)) == number + 1
     return most

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.engine.ticking import promise_of
@@ -46,11 +46,11 @@ def play(topology: Topology, *batches: Json, close: bool = False, crash: bool = 
         plans.append(BatchPlan(len(batches) - 1, TimeAdvance(len(batches), close=True), closing=True))
     for plan in plans:
         if crash:
-            fail = MicroBatch(topology, checkpoint, InProcess())
+            fail = MicroBatch(topology, checkpoint, InProcessExecutor())
             fail.hook = _fail
             with pytest.raises(Crash):
                 fail.run(plan)
-        step = MicroBatch(topology, checkpoint, InProcess())
+        step = MicroBatch(topology, checkpoint, InProcessExecutor())
         step.run(plan)
     return step
 

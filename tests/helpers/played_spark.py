@@ -19,7 +19,7 @@ from manager.storage.manifest import batch_key
 from topologies.checkpoints.checkpointed_run import open_checkpoint
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.spark_checkpoint import SourceLog
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import file_splits
 from topologies.topology import Topology
@@ -37,8 +37,8 @@ class PlayedRun:
         self.halves.lock.take()
         try:
             with naming_a_way_back(self.halves):
-                self.checkpoint = open_checkpoint(self.halves, topology).files
-                self.micro_batch = MicroBatch(topology, self.checkpoint, InProcess())
+                self.checkpoint = open_checkpoint(self.halves, topology).checkpoint
+                self.micro_batch = MicroBatch(topology, self.checkpoint, InProcessExecutor())
         except BaseException:
             self.halves.lock.release()
             raise

@@ -105,7 +105,7 @@ def judge(store: Store, name: str, drivers: list[Driver], expected: dict[str, by
     same = [found[file] for file in sorted(found)] == [expected[file] for file in sorted(expected)]
     assert same, f"{name}: {sorted(found)}, of other rows or other batches than {sorted(expected)}"
     halves = PairedCheckpoint(store.uri(f"{name}/ck"))
-    kept = halves.files.names("manifests")
+    kept = halves.documents.names("manifests")
     assert kept[-1].endswith("-close")
     assert list(whole_batches(halves)) == kept[::-1]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.scenarios.replay import Recording, judge
 from topologies.scenarios.scenario_answer import Replayed
@@ -21,7 +21,7 @@ from topologies.scenarios.script import ScriptedEvents, ScriptSplit, script, wat
 def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
     """The answer with batches that end after any event, splits that hold any number of them, and other processes."""
     topology, checkpoint, recording = watched_topology(scenario), MemoryCheckpoint(), Recording()
-    step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
+    step = recording.watch(MicroBatch(topology, checkpoint, InProcessExecutor()))
     number = 0
     for batch in script(scenario):
         splits: list[ScriptSplit] = []
@@ -38,7 +38,7 @@ def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
         recording.note(batch, step.run(BatchPlan(number, batch.advance, splits)))
         number += 1
         if chance.random() < 0.3:
-            step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
+            step = recording.watch(MicroBatch(topology, checkpoint, InProcessExecutor()))
     return recording.answer(scenario, topology, step.manifest, checkpoint.segments)
 
 

@@ -16,7 +16,7 @@ from topologies.engine.kafka_records import Records
 from topologies.engine.merging import MergeInput, cut_into_ranges, write_parts
 from topologies.engine.task_data import Output
 from topologies.engine.tasks import ingest
-from topologies.run.options import SPARK_KEEPS
+from topologies.run.options import BATCHES_SPARK_KEEPS
 
 TOPIC = "events"
 Ends = dict[int, int]
@@ -129,13 +129,13 @@ class RecordJournal:
             self._committed = number
         for folder, batches in (("offsets", self._half.offsets()), ("commits", self._half.commits())):
             for old in batches:
-                if old < number - SPARK_KEEPS:
+                if old < number - BATCHES_SPARK_KEEPS:
                     delete_spark_file(self._half.filesystem, f"{self._half.root}/{folder}/{old}")
 
     def _write(self, name: str, text: str) -> None:
         path = f"{self._half.root}/{name}"
         make_folder(self._half.filesystem, path.rsplit("/", 1)[0])
-        write_spark_file(self._half.filesystem, path, text, summed=True)
+        write_spark_file(self._half.filesystem, path, text, with_checksum=True)
 
 
 def ingested(

@@ -81,7 +81,10 @@ def _late_at_the_tolerance() -> Iterator[None]:
 
 @contextmanager
 def _drafts_are_kept() -> Iterator[None]:
-    with patch.object(commit, "tidy_folders", _nothing), patch.object(micro_batch, "tidy_folders", _nothing):
+    with (
+        patch.object(commit, "delete_unpublished_files", _nothing),
+        patch.object(micro_batch, "delete_unpublished_files", _nothing),
+    ):
         yield
 
 
@@ -205,22 +208,22 @@ def _watermark_too_far() -> AbstractContextManager[Any]:
 
 
 def _forgotten_while_moving() -> AbstractContextManager[Any]:
-    divided = TaskMove._divided_queues
+    divided = TaskMove._divide_queues
 
     def forgetting(move: TaskMove) -> Any:
-        move.before = move.before[: max(len(move.before) - 1, 1)]
+        move.old_tasks = move.old_tasks[: max(len(move.old_tasks) - 1, 1)]
         return divided(move)
 
-    return patch.object(TaskMove, "_divided_queues", forgetting)
+    return patch.object(TaskMove, "_divide_queues", forgetting)
 
 
 def _moved_to_the_next_task() -> AbstractContextManager[Any]:
-    found = Route.of_rows
+    found = Route.tasks_of_rows
 
     def of_rows(route: Route, *given: Any) -> Any:
         return (found(route, *given) + 1) % route.parallelism
 
-    return patch.object(Route, "of_rows", of_rows)
+    return patch.object(Route, "tasks_of_rows", of_rows)
 
 
 def _moved_without_sync() -> AbstractContextManager[Any]:
@@ -284,7 +287,7 @@ MUTANTS: dict[str, Mutant] = {
     "a file is read twice": _file_read_twice,
     "a watermark is restored one too far": _watermark_one_too_far,
     "a plan is drawn anew": _plan_drawn_anew,
-    "what a dead run has noted is not its batch": lambda: patch.object(FileJournal, "_is_begun", _nothing),
+    "what a dead run has noted is not its batch": lambda: patch.object(FileJournal, "_is_already_noted", _nothing),
     "old state is not deleted": lambda: patch.object(FileCheckpoint, "_clean", _nothing),
     "old state is deleted before the commit": _cleaned_before_the_commit,
     "a batch is noted before it is done": _noted_before_it_is_done,
@@ -300,7 +303,7 @@ MUTANTS: dict[str, Mutant] = {
     "folders of sinks are listed as before": lambda: patch.object(commit, "refresh_listing", _nothing),
     "checkpoints are not locked": lambda: patch.object(FolderLock, "_take", _nothing),
     "checksums of segments are not compared": _segments_are_believed,
-    "files of sinks stay when it goes back": lambda: patch.object(going_back, "_sinks", _nothing),
+    "files of sinks stay when it goes back": lambda: patch.object(going_back, "_set_aside_sink_files", _nothing),
     "watermarks are one too far": _watermark_too_far,
     "the fastest input moves the watermark": lambda: _rewritten(
         WaterMarkEventGenerator, "compute", watermarks, "min(", "max("

@@ -67,7 +67,7 @@ def go_back_somewhere(
     halves.lock.take()
     try:
         with storage_errors_during("looking for a batch to go back to", "nothing was changed"):
-            keys = halves.files.names("manifests")
+            keys = halves.documents.names("manifests")
         whole = [key for key in keys if _whole(halves, key)]
         if begun is None and not whole:
             return None

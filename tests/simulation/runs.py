@@ -17,8 +17,8 @@ from tests.simulation.world.bolts import CODE
 from tests.simulation.world.plan import WorldPlan
 from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
-from topologies.engine.batch import BatchPlan, Context, InProcess
-from topologies.engine.kafka_records import AdminOf
+from topologies.engine.batch import BatchPlan, Context, InProcessExecutor
+from topologies.engine.kafka_records import OpenAdmin
 from topologies.engine.task_data import Output
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FoundFile
@@ -79,9 +79,9 @@ class BrokerRun(LocalRun):
         """Run a batch, of records where there is a broker."""
         super().batch(number, rows if self.broker is None else self._records(self.broker, number))
 
-    def _compare_topics(self, opened: AdminOf) -> None:
+    def _compare_topics(self, open_admin: OpenAdmin) -> None:
         if self.broker is None:  # which makes no topic anew
-            super()._compare_topics(opened)
+            super()._compare_topics(open_admin)
 
     def _plan_next(self, found: Mapping[Any, Any], *, heartbeat: bool) -> int:
         if self.broker is None:
@@ -115,7 +115,7 @@ class WildRun(BrokerRun):
         play.begins(self)
         super().__init__(topology, options)
 
-    def _begin(self, held: ExitStack) -> None:
+    def _begin(self, resources: ExitStack) -> None:
         chance = random.Random(self.play.chance.getrandbits(64))
         self.executor = SimulatedExecutor(self.play.weather, chance, self.play.late)
 
@@ -150,7 +150,7 @@ class WildRun(BrokerRun):
     def locked(self) -> bool:
         """Whether it has the checkpoint to itself."""
         halves = getattr(self, "halves", None)
-        return halves is not None and halves.lock._held is not None and not halves.lock._held.closed
+        return halves is not None and halves.lock._lock_file is not None and not halves.lock._lock_file.closed
 
     def _hook(self, phase: str) -> None:
         self.simulated_phase = phase
@@ -159,8 +159,8 @@ class WildRun(BrokerRun):
         super()._open()
         self.play.opened(self)
 
-    def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
-        self.plan = super()._planned(key, drafted)
+    def _first_plan(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
+        self.plan = super()._first_plan(key, drafted)
         self.play.planned(key, self.plan)
         return self.plan
 
@@ -194,7 +194,7 @@ class CalmRun(BrokerRun):
         self.at = ""
         super().__init__(world.topology, options)
 
-    def _begin(self, held: ExitStack) -> None:
+    def _begin(self, resources: ExitStack) -> None:
         self.executor = _Here()
 
     def _batches(self) -> None:
@@ -221,7 +221,7 @@ class CalmRun(BrokerRun):
         return self.steps[self.at].clock
 
 
-class _Here(InProcess):
+class _Here(InProcessExecutor):
     slots = 1
 
     def load(self, topology: Graph) -> None:

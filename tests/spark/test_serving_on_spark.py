@@ -89,7 +89,7 @@ def test_records_of_a_real_broker_are_behind(
     """By partition: what the last batch that Spark has reported left in the topic. It reports a batch after its commit,
     so while a batch is told of, the lag is that after the one before it."""
     monkeypatch.setattr(run_metrics, "LAG_SECONDS", 0.0)
-    monkeypatch.setattr(run_metrics, "_LAG_REST", 0)
+    monkeypatch.setattr(run_metrics, "_LAG_PAUSE_FACTOR", 0)
     topic = kafka.topic("orders", PARTITIONS)
     some_orders(kafka, topic)
     topology = shop(kafka, topic, kafka.topic("revenue"), kafka.topic("copies"))

@@ -17,7 +17,7 @@ from manager.watermarks import input_of, shown_partition, source_in_words
 from policies.assigners import AlignedWindows
 from policies.assigners.aligned import LiveEvents
 from policies.watermarks import NONE, MarkState
-from topologies.checkpoints.stored_tasks import has_key, reached_limit, readers_of
+from topologies.checkpoints.stored_tasks import evaluated_limit, has_key, readers_of
 from topologies.graph.bolt_rules import BoltRules
 from windowing.calls import checked
 from windowing.durations import Duration
@@ -93,8 +93,8 @@ class BlockingInput:
         return {
             "input": self.input,
             "partition": self.partition or None,
-            "watermark": _shown(self.watermark),
-            "since": _shown(self.since),
+            "watermark": _iso_or_none(self.watermark),
+            "since": _iso_or_none(self.since),
             "since_exactly": self.since_exactly,
         }
 
@@ -140,11 +140,11 @@ class WhyAnswer:
             "bolt": self.bolt,
             "reason": self.reason.name.lower(),
             "words": list(self.sentences),
-            "window_end": _shown(self.window_end),
+            "window_end": _iso_or_none(self.window_end),
             "key": self.key,
-            "clock": _shown(self.clock),
-            "watermark": _shown(self.watermark),
-            "needed": _shown(self.needed),
+            "clock": _iso_or_none(self.clock),
+            "watermark": _iso_or_none(self.watermark),
+            "needed": _iso_or_none(self.needed),
             "short_seconds": short,
             "holders": [holder.to_json() for holder in self.holders],
             "idle": list(self.idle),
@@ -153,7 +153,7 @@ class WhyAnswer:
         }
 
 
-def _shown(time: int | None) -> str | None:
+def _iso_or_none(time: int | None) -> str | None:
     return None if time is None else show(time)
 
 
@@ -179,11 +179,11 @@ def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
 def _allowed(rules: BoltRules, source: str, state: MarkState) -> int | None:
     """Returns the watermark of a source at the next tick, in microseconds; None before its first mark."""
     name = input_of(source)
-    moves, at = rules.marks[name], state.mark
+    moves, mark = rules.marks[name], state.mark
     at_ticks = moves["count"] is None and moves["span"] is None
     if at_ticks and state.latest > NONE and name not in rules.imports:
-        at = max(NONE if rules.origins.get(name) else at, state.latest - (moves["delay"] or 0))
-    return None if at <= NONE else at
+        mark = max(NONE if rules.origins.get(name) else mark, state.latest - (moves["delay"] or 0))
+    return None if mark <= NONE else mark
 
 
 def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
@@ -193,31 +193,31 @@ def own_marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
     return {source: mark for source, mark in marks.items() if input_of(source) not in rules.imports}
 
 
-def blocking_inputs_of(bolt: str, rules: BoltRules, kept: Sequence[Manifest]) -> list[BlockingInput]:
+def blocking_inputs_of(bolt: str, rules: BoltRules, manifests: Sequence[Manifest]) -> list[BlockingInput]:
     """Returns the inputs that block the watermark: those that have delivered nothing; else those furthest behind, or
-    furthest ahead if the watermark is the greatest mark. ``kept``: the manifests, in order."""
-    state = kept[-1].bolts[bolt]
+    furthest ahead if the watermark is the greatest mark. ``manifests``: the manifests, in order."""
+    state = manifests[-1].bolts[bolt]
     marks = own_marks_of(rules, state)
-    known = [mark for mark in marks.values() if mark is not None]
-    if rules.greatest and known:
-        wanted: int | None = max(known)
+    known_marks = [mark for mark in marks.values() if mark is not None]
+    if rules.greatest and known_marks:
+        blocking_mark: int | None = max(known_marks)
     else:
-        wanted = None if len(known) < len(marks) else min(known, default=None)
+        blocking_mark = None if len(known_marks) < len(marks) else min(known_marks, default=None)
     return [
-        BlockingInput(input_of(source), shown_partition(source), mark, source, *_since(bolt, rules, source, kept))
+        BlockingInput(input_of(source), shown_partition(source), mark, source, *_since(bolt, rules, source, manifests))
         for source, mark in sorted(marks.items())
-        if mark == wanted
+        if mark == blocking_mark
     ]
 
 
-def _since(bolt: str, rules: BoltRules, source: str, kept: Sequence[Manifest]) -> tuple[int | None, bool]:
+def _since(bolt: str, rules: BoltRules, source: str, manifests: Sequence[Manifest]) -> tuple[int | None, bool]:
     """Returns the clock from which on a source has not moved, and True if that is exact. Else it is the clock of the
     earliest kept batch with the same mark."""
-    sources = kept[-1].bolts[bolt].watermark.sources
+    sources = manifests[-1].bolts[bolt].watermark.sources
     if source in sources.seen_at:
         return sources.seen_at[source], True
-    mark, since = marks_of(rules, kept[-1].bolts[bolt])[source], None
-    for manifest in reversed(kept):
+    mark, since = marks_of(rules, manifests[-1].bolts[bolt])[source], None
+    for manifest in reversed(manifests):
         if bolt not in manifest.bolts or marks_of(rules, manifest.bolts[bolt]).get(source) != mark:
             break
         since = manifest.clock
@@ -238,7 +238,7 @@ def idle_rules(
             if since is not None and holder.input not in rules.origins:
                 moment = show(since + rules.partition_idle_timeout)
                 yield (
-                    f"If {named(holder)} stays silent, it no longer holds the watermark from {moment} on "
+                    f"If {input_in_words(holder)} stays silent, it no longer holds the watermark from {moment} on "
                     f"(by the clock, idle for {Duration(rules.partition_idle_timeout)}), at the next batch then."
                 )
     if rules.idle_timeout is not None and sources.heard_at is not None and end is not None:
@@ -254,7 +254,7 @@ def idle_rules(
         yield f"The watermark follows the clock while nothing arrives: it is there at {moment}, at the next batch then."
 
 
-def named(holder: BlockingInput) -> str:
+def input_in_words(holder: BlockingInput) -> str:
     """Returns the name of an input, with its partition."""
     return f"input {holder.input!r}" + (f", partition {holder.partition!r}" if holder.partition else "")
 
@@ -268,19 +268,19 @@ class BlockingInputs:
     """The bolts of a checkpoint: their rules, and their states after each kept batch."""
 
     all_rules: Mapping[str, BoltRules]
-    kept: Sequence[Manifest]
+    manifests: Sequence[Manifest]
 
     def sentences(self, bolt: str, end: int | None, needed: int | None) -> Iterator[str]:
         """Yields sentences about the inputs that block a bolt's watermark, and about the effect of its idle rules.
         ``end``: the end of the waiting window; ``needed``: the watermark at which it fires."""
-        rules, state, holders = self.all_rules[bolt], self._state(bolt), self.of(bolt)
+        rules, state, holders = self.all_rules[bolt], self._state(bolt), self.holders_of(bolt)
         lagging = [mark for mark in own_marks_of(rules, state).values() if mark is None or mark < (needed or mark)]
         for holder in holders:
-            sentence = _about(holder, rules, state)
+            sentence = _holder_in_words(holder, rules, state)
             if needed is not None and _has_delivered(holder, state) and not rules.origins.get(holder.input):
                 sentence += _what_moves(holder, rules, state, needed, alone=len(lagging) < 2)
             yield sentence
-            yield from self._behind(rules, holder)
+            yield from self._bolts_before_in_words(rules, holder)
         yield from map(_upper, _imports(rules))
         idle = state.watermark.sources.idle
         if idle:
@@ -294,14 +294,14 @@ class BlockingInputs:
                 "closes all windows (a run without --keep-open and --every)."
             )
 
-    def of(self, bolt: str) -> tuple[BlockingInput, ...]:
+    def holders_of(self, bolt: str) -> tuple[BlockingInput, ...]:
         """Returns the inputs that block a bolt's watermark."""
-        return tuple(blocking_inputs_of(bolt, self.all_rules[bolt], self.kept))
+        return tuple(blocking_inputs_of(bolt, self.all_rules[bolt], self.manifests))
 
     def _state(self, bolt: str) -> BoltState:
-        return self.kept[-1].bolts[bolt]
+        return self.manifests[-1].bolts[bolt]
 
-    def _behind(self, rules: BoltRules, holder: BlockingInput) -> Iterator[str]:
+    def _bolts_before_in_words(self, rules: BoltRules, holder: BlockingInput) -> Iterator[str]:
         """Yields sentences about an input from other bolts: the bolt that is furthest behind, and the inputs that block
         it."""
         origins = [name for name in rules.origins.get(holder.input, ()) if name in self.all_rules]
@@ -309,25 +309,27 @@ class BlockingInputs:
             return
         marks = {name: self._state(name).watermark.current for name in origins}
         name = min(origins, key=lambda each: (marks[each] is not None, marks[each] or 0))
-        at, of = marks[name], self.all_rules[name]
+        watermark, rules_before = marks[name], self.all_rules[name]
         yield (
-            f"{_upper(named(holder))} is what bolt {name!r} emits, and time there follows the watermark of "
-            f"{name!r}, which {'does not exist yet' if at is None else f'is at {show(at)}'}."
+            f"{_upper(input_in_words(holder))} is what bolt {name!r} emits, and time there follows the watermark of "
+            f"{name!r}, which {'does not exist yet' if watermark is None else f'is at {show(watermark)}'}."
         )
-        if not of.event_time or of.per_key:
+        if not rules_before.event_time or rules_before.per_key:
             yield (
                 f"Bolt {name!r} follows the clock: its watermark moves with each batch."
-                if not of.event_time
+                if not rules_before.event_time
                 else f"In bolt {name!r} each key has a watermark of its own, and the least of them counts here."
             )
             return
-        holders = self.of(name)
+        holders = self.holders_of(name)
         for each in holders:
-            yield f"For {name!r}: {_about(each, of, self._state(name))}"
-            yield from self._behind(of, each)
-        yield from (f"For {name!r}: {_upper(words)}" for words in _imports(of))
+            yield f"For {name!r}: {_holder_in_words(each, rules_before, self._state(name))}"
+            yield from self._bolts_before_in_words(rules_before, each)
+        yield from (f"For {name!r}: {_upper(words)}" for words in _imports(rules_before))
         if self._has_idle_rule(name):
-            yield from (f"For {name!r}: {words}" for words in idle_rules(of, self._state(name), holders, None, None))
+            yield from (
+                f"For {name!r}: {words}" for words in idle_rules(rules_before, self._state(name), holders, None, None)
+            )
 
     def _upstream(self, bolt: str) -> list[str]:
         """Returns a bolt and all bolts before it."""
@@ -355,12 +357,12 @@ def _has_delivered(holder: BlockingInput, state: BoltState) -> bool:
     return holder.watermark is not None or (mark is not None and mark.latest > NONE)
 
 
-def _about(holder: BlockingInput, rules: BoltRules, state: BoltState) -> str:
+def _holder_in_words(holder: BlockingInput, rules: BoltRules, state: BoltState) -> str:
     since = ""
     if holder.since is not None:
         words = "since its last event, by the clock at" if holder.since_exactly else "at least since"
         since = f", {words} {show(holder.since)}"
-    name = named(holder)
+    name = input_in_words(holder)
     if holder.watermark is None and _has_delivered(holder, state):
         text = f"{name} holds it: what has come from there has not moved the watermark yet{since}."
     elif holder.watermark is None:
@@ -376,27 +378,29 @@ def _what_moves(holder: BlockingInput, rules: BoltRules, state: BoltState, neede
     """Describes the event that would move the watermark to ``needed``. ``alone``: True if no other input is behind
     ``needed``."""
     moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
-    count, span, at = moves["count"], moves["span"], needed + (moves["delay"] or 0)
+    count, span, needed_time = moves["count"], moves["span"], needed + (moves["delay"] or 0)
     if span is not None:
         if source is None or source.since is None:
             return ""
-        at = max(at, source.since + span)
+        needed_time = max(needed_time, source.since + span)
     unless = ", unless it is early or late by its arrival" if rules.by_arrival else ""
-    others = "" if alone or rules.greatest else ", as at each input that is not as far"
+    other_inputs = "" if alone or rules.greatest else ", as at each input that is not as far"
     if count == 0:
-        return f" Only watermarks that the source sends move it: one at {show(needed)} or later is needed{others}."
+        return (
+            f" Only watermarks that the source sends move it: one at {show(needed)} or later is needed{other_inputs}."
+        )
     missing = 1 if count is None or source is None else count - source.counted % count
     if missing > 1:
         return (
-            f" One of {count} events there moves the watermark: {missing} more are needed{others}, the last of them at "
-            f"{show(at)} or later{unless}."
+            f" One of {count} events there moves the watermark: {missing} more are needed{other_inputs}, the last of "
+            f"them at {show(needed_time)} or later{unless}."
         )
     tick = rules.tick if count is None and span is None else 0
     if tick:
         unless += f"; the watermark follows with the next tick (every {Duration(tick)})"
     where = "there or at another input" if rules.greatest else "there"
-    does = f"is needed{others}" if others else "would do"
-    return f" An event {where} at {show(at)} or later {does}{unless}."
+    does = f"is needed{other_inputs}" if other_inputs else "would do"
+    return f" An event {where} at {show(needed_time)} or later {does}{unless}."
 
 
 def _upper(text: str) -> str:
@@ -420,41 +424,45 @@ class RegularEvents:
     """Events in windows that begin at regular times; a row may be a partial sum of several events."""
 
     windows: AlignedWindows
-    first: NDArray[np.int64]
+    first_ends: NDArray[np.int64]
     """For each row, the end in microseconds of the first window that holds the row and was open at its arrival."""
-    last: NDArray[np.int64]
-    """The end of the last window that holds it; before ``first`` if no window holds it."""
-    known_last: NDArray[np.int64]
-    """``last`` at the end of the streams, when open-ended events last as long as the latest event of their key."""
+    last_ends: NDArray[np.int64]
+    """The end of the last window that holds it; before ``first_ends`` if no window holds it."""
+    last_ends_at_close: NDArray[np.int64]
+    """``last_ends`` at the end of the streams, when open-ended events last as long as the latest event of their key."""
     counts: NDArray[np.int64]
     """Number of events that each row stands for."""
 
     def within(self, end: int) -> int:
         """Returns the number of events in the window with this end."""
-        return int(self.counts[(self.first <= end) & (self.last >= end)].sum())
+        return int(self.counts[(self.first_ends <= end) & (self.last_ends >= end)].sum())
 
     def ends(self, over: int | None, most: int) -> list[tuple[int, int]]:
         """Returns window ends after ``over``, with their numbers of events, for windows that hold events. Examines at
         most ``most`` windows, including empty ones."""
-        first = self._first_end_after(over)
-        inside = first <= self.known_last
+        first_ends = self._first_end_after(over)
+        inside = first_ends <= self.last_ends_at_close
         if not inside.any():
             return []
-        first, last, counts = first[inside], self.known_last[inside], self.counts[inside]
-        slide, begin = self.windows.slide.micros, int(first.min())
-        found = np.arange(begin, min(int(last.max()), begin + (most - 1) * slide) + 1, slide)
-        held = _counted_before(first, counts, found, side="right") - _counted_before(last, counts, found, side="left")
-        return [(int(end), int(count)) for end, count in zip(found, held, strict=True) if count]
+        first_ends, last_ends, counts = first_ends[inside], self.last_ends_at_close[inside], self.counts[inside]
+        slide, begin = self.windows.slide.micros, int(first_ends.min())
+        found = np.arange(begin, min(int(last_ends.max()), begin + (most - 1) * slide) + 1, slide)
+        counts_in_windows = _counted_before(first_ends, counts, found, side="right") - _counted_before(
+            last_ends, counts, found, side="left"
+        )
+        return [(int(end), int(count)) for end, count in zip(found, counts_in_windows, strict=True) if count]
 
     def next_end(self, over: int | None) -> int | None:
         """Returns the end of the first window that holds an event and ends after ``over``; None without such a
         window."""
-        first = self._first_end_after(over)
-        first = first[first <= self.known_last]
-        return int(first.min()) if len(first) else None
+        first_ends = self._first_end_after(over)
+        first_ends = first_ends[first_ends <= self.last_ends_at_close]
+        return int(first_ends.min()) if len(first_ends) else None
 
     def _first_end_after(self, over: int | None) -> NDArray[np.int64]:
-        return self.first if over is None else np.maximum(self.first, self.windows.next_ends(np.array([over])))
+        return (
+            self.first_ends if over is None else np.maximum(self.first_ends, self.windows.next_ends(np.array([over])))
+        )
 
 
 def _counted_before(
@@ -469,9 +477,9 @@ def _counted_before(
 
 
 def regular_events(
-    state: BoltState, store: SegmentStore, rules: BoltRules, windows: AlignedWindows, wanted: str | None
+    state: BoltState, store: SegmentStore, rules: BoltRules, windows: AlignedWindows, key: str | None
 ) -> RegularEvents:
-    """Returns the events of a bolt, of all keys or of one. ``wanted``: the text of a key, with commas between several
+    """Returns the events of a bolt, of all keys or of one. ``key``: the text of a key, with commas between several
     columns."""
     nothing = np.zeros(0, np.int64)
     parts = [(nothing, nothing, nothing, nothing)]
@@ -479,51 +487,49 @@ def regular_events(
         if reader.state.windows.in_queue():
             for rows in reader.rows:
                 live, counts = LiveEvents(rows.times), rows.counts
-                if wanted is not None:
-                    chosen = events_of_key(rows.payload, rows.streams, rules, wanted)
+                if key is not None:
+                    chosen = events_of_key(rows.payload, rows.streams, rules, key)
                     live, counts = LiveEvents(rows.times[chosen]), counts[chosen]
-                parts.append((*_ends(windows, live, NONE), counts))
+                parts.append((*_window_ends(windows, live, NONE), counts))
         elif reader.live is not None:
-            held = reader.live.sorted()
-            if wanted is not None:
-                held = held.take(np.flatnonzero(events_of_key(held.payload, held.streams, rules, wanted)))
-            live = LiveEvents(held.times, held.keys, held.ends, held.closed_until)
-            reached = reached_limit(reader, held)
-            counts = np.ones(len(held), np.int64) if held.weights is None else held.weights.sum(axis=1)
-            parts.append((*_ends(windows, live, reached), counts))
+            retained = reader.live.sorted()
+            if key is not None:
+                retained = retained.take(np.flatnonzero(events_of_key(retained.payload, retained.streams, rules, key)))
+            live = LiveEvents(retained.times, retained.keys, retained.ends, retained.closed_until)
+            evaluated = evaluated_limit(reader, retained)
+            counts = np.ones(len(retained), np.int64) if retained.weights is None else retained.weights.sum(axis=1)
+            parts.append((*_window_ends(windows, live, evaluated), counts))
     return RegularEvents(windows, *map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _ends(
-    windows: AlignedWindows, live: LiveEvents, reached: Limit
+def _window_ends(
+    windows: AlignedWindows, live: LiveEvents, evaluated: Limit
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    first, last = windows.first_and_last_open_end(live, reached, 0)
-    return first, last, windows.first_and_last_open_end(live, reached, FOREVER)[1]
+    first, last = windows.first_and_last_open_end(live, evaluated, 0)
+    return first, last, windows.first_and_last_open_end(live, evaluated, FOREVER)[1]
 
 
-def waiting_events(state: BoltState, rules: BoltRules, store: SegmentStore, wanted: str | None) -> WaitingEvents:
+def waiting_events(state: BoltState, rules: BoltRules, store: SegmentStore, key: str | None) -> WaitingEvents:
     """Returns the events that are in no window yet and may still be in one."""
     times, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for reader in readers_of(state, store, rules):
         for rows in reader.rows:
             waits = rows.pending > 0
-            if wanted is not None:
-                waits &= events_of_key(rows.payload, rows.streams, rules, wanted)
+            if key is not None:
+                waits &= events_of_key(rows.payload, rows.streams, rules, key)
             times.append(rows.times[waits])
             counts.append(rows.pending[waits])
     return WaitingEvents(np.concatenate(times), np.concatenate(counts))
 
 
-def events_of_key(
-    payload: pa.Table, streams: NDArray[np.int8] | None, rules: BoltRules, wanted: str
-) -> NDArray[np.bool_]:
+def events_of_key(payload: pa.Table, streams: NDArray[np.int8] | None, rules: BoltRules, key: str) -> NDArray[np.bool_]:
     """Returns a mask of the events of a key, whose columns may have other names at each input."""
     keys = rules.columns_of_keys
     found = np.zeros(payload.num_rows, np.bool_)
     for number, names in enumerate(keys):
         if set(names) <= set(payload.column_names):
-            here = has_key(payload, names, wanted)
+            has_the_key = has_key(payload, names, key)
             if streams is not None and len(keys) > 1:
-                here &= streams == number
-            found |= here
+                has_the_key &= streams == number
+            found |= has_the_key
     return found

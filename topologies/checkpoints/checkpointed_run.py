@@ -33,14 +33,14 @@ from topologies.checkpoints.paired_checkpoint import (
     START,
     TOPOLOGY,
     PairedCheckpoint,
+    check_before_claim,
     check_beginning_complete,
     check_halves,
-    check_unclaimed,
-    claimed,
+    claim_checkpoint,
     naming_a_way_back,
     telling_who_took_over,
 )
-from topologies.checkpoints.preflight import check_registries
+from topologies.checkpoints.preflight import register_schemas
 from topologies.checkpoints.pulled_files import PulledFiles, Reader, pulled_rows
 from topologies.checkpoints.rescale import rescale_for
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
@@ -51,13 +51,13 @@ from topologies.checkpoints.topology_fit import (
     check_start,
     check_topology,
     note_sinks,
-    noted_rules,
-    noted_run,
+    read_rules,
+    recording_run,
 )
 from topologies.engine.batch import BatchPlan, Context, RunExecutor, TimeAdvance
-from topologies.engine.commit import Claims, Frames
+from topologies.engine.commit import EngineSinks, SinkLocks
 from topologies.engine.event_times import FirstOutput
-from topologies.engine.kafka_records import UNKNOWN_ID, Admin, AdminOf, OffsetRange, TopicInfo
+from topologies.engine.kafka_records import UNKNOWN_ID, Admin, OffsetRange, OpenAdmin, TopicInfo
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
@@ -72,9 +72,9 @@ from topologies.io.kafka import KafkaSpout, matching, may_lose
 from topologies.io.paths import literal
 from topologies.io.pulled import PulledRanges, PulledRows, RangedSpout, UsersSpout
 from topologies.io.spouts import FrameSpout, MemorySpout
-from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag
+from topologies.run.attempts import NO_OBSERVERS, Attempts, Observers, SourceLag
 from topologies.run.clock import system_clock
-from topologies.run.options import Engine, RunOptions, closes
+from topologies.run.options import Engine, RunOptions, ends_streams
 from topologies.run.run_metrics import files_behind
 from topologies.run.summary import BoltTotals, Summary, advice_on
 from windowing.errors import ConfigError, DataError, SpoutError, UnreachableError
@@ -91,7 +91,7 @@ found."""
 class ReadTopics:
     """The topics of the Kafka spouts of a run."""
 
-    opened: AdminOf
+    open_admin: OpenAdmin
     spouts: Mapping[str, KafkaSpout]
     ids: dict[str, dict[str, str]] = field(default_factory=dict)
     """For each spout, the ids of its topics when the run began."""
@@ -102,50 +102,53 @@ class ReadTopics:
         A topic that was made anew is read from its beginning if its spout allows lost records; returns messages about
         such topics. Otherwise raises DataError.
         """
-        noted, complaints = _noted_ids(files), []
+        stored_ids, complaints = _stored_ids(files), []
         for name, spout in self.spouts.items():
             offsets = log.kafka_offsets(name)
-            known = {topic: noted_id for whose, topic, noted_id, since in noted if whose == name and since <= batch}
-            with self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
-                now = _topics(admin, spout, offsets)
-                self.ids[name] = {topic: topic_id for topic, (topic_id, _) in now.items() if topic_id != UNKNOWN_ID}
+            known_ids = {
+                topic: noted_id for whose, topic, noted_id, since in stored_ids if whose == name and since <= batch
+            }
+            with self.open_admin(f"spout {name!r}", spout.servers, spout.options) as admin:
+                present = _existing_topics(admin, spout, offsets)
+                self.ids[name] = {topic: topic_id for topic, (topic_id, _) in present.items() if topic_id != UNKNOWN_ID}
                 remade = [
                     topic
-                    for topic, read in offsets.items()
-                    if topic in now and self._is_remade(admin, topic, read, known.get(topic), now[topic])
+                    for topic, offsets_read in offsets.items()
+                    if topic in present
+                    and self._is_remade(admin, topic, offsets_read, known_ids.get(topic), present[topic])
                 ]
             if remade and not may_lose(spout.options):
-                raise _refused(name, remade[0], offsets[remade[0]])
+                raise _remade_error(name, remade[0], offsets[remade[0]])
             if remade:
                 check_owner()
-                skipped = log.read_from_beginning(name, {topic: now[topic][1] for topic in remade}, batch)
+                skipped = log.read_from_beginning(name, {topic: present[topic][1] for topic in remade}, batch)
                 complaints += [_topic_was_recreated(name, topic, skipped[topic]) for topic in remade]
-            noted += [
+            stored_ids += [
                 [name, topic, topic_id, batch]
                 for topic, topic_id in self.ids[name].items()
-                if known.get(topic) != topic_id
+                if known_ids.get(topic) != topic_id
             ]
-        if noted != _noted_ids(files):
-            files.write(TOPICS, {"topics": noted})
+        if stored_ids != _stored_ids(files):
+            files.write(TOPICS, {"topics": stored_ids})
         return complaints
 
-    def begin_anew(self) -> None:
+    def begin_without_checkpoint(self) -> None:
         """Records the topics for a run without a checkpoint."""
         for name, spout in self.spouts.items():
-            with self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
-                topics = _topics(admin, spout, ())
+            with self.open_admin(f"spout {name!r}", spout.servers, spout.options) as admin:
+                topics = _existing_topics(admin, spout, ())
             self.ids[name] = {topic: each.id for topic, each in topics.items() if each.id != UNKNOWN_ID}
 
     def compare(self, ranges: Mapping[str, Sequence[OffsetRange]]) -> None:
-        """Raises DataError if a topic was made anew since the run began. Unlike ``lost``, for callers that find
-        deletions themselves."""
-        for name, of_spout in ranges.items():
+        """Raises DataError if a topic was made anew since the run began. Unlike ``lost_records_in_words``, for callers
+        that find deletions themselves."""
+        for name, spout_ranges in ranges.items():
             spout = self.spouts[name]
-            passing = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
-            with passing, self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
-                self._refuse_remade(admin, name, of_spout)
+            ignored_errors = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
+            with ignored_errors, self.open_admin(f"spout {name!r}", spout.servers, spout.options) as admin:
+                self._refuse_remade(admin, name, spout_ranges)
 
-    def lost(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
+    def lost_records_in_words(self, ranges: Mapping[str, Sequence[OffsetRange] | None]) -> list[str]:
         """Returns messages about records of a batch that were deleted before they were read, if the run may continue.
         Raises DataError if a topic was made anew since the run began.
 
@@ -154,18 +157,18 @@ class ReadTopics:
         """
         complaints: list[str] = []
         for name, spout in self.spouts.items():
-            of_spout = ranges.get(name) or ()
+            spout_ranges = ranges.get(name) or ()
             earliest: dict[tuple[str, int], int] = {}
-            passing = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
-            with passing, self.opened(f"spout {name!r}", spout.servers, spout.options) as admin:
-                self._refuse_remade(admin, name, of_spout)
+            ignored_errors = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
+            with ignored_errors, self.open_admin(f"spout {name!r}", spout.servers, spout.options) as admin:
+                self._refuse_remade(admin, name, spout_ranges)
                 if may_lose(spout.options):
-                    earliest = admin.ends([(each.topic, each.partition) for each in of_spout], first=True)
-            for each in of_spout:
-                gone = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
-                if gone > 0:
+                    earliest = admin.ends([(each.topic, each.partition) for each in spout_ranges], first=True)
+            for each in spout_ranges:
+                lost_count = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
+                if lost_count > 0:
                     complaints.append(
-                        f"{name}: topic {each.topic}, partition {each.partition}: {gone:,} records from offset "
+                        f"{name}: topic {each.topic}, partition {each.partition}: {lost_count:,} records from offset "
                         f"{each.start} on were deleted before they were read"
                     )
         return complaints
@@ -173,7 +176,7 @@ class ReadTopics:
     def _refuse_remade(self, admin: Admin, name: str, ranges: Sequence[OffsetRange]) -> None:
         """Raises DataError for a spout's topic that was made anew since the run began."""
         spout, ids = self.spouts[name], self.ids[name]
-        for topic, (topic_id, _) in _topics(admin, spout, ids).items():
+        for topic, (topic_id, _) in _existing_topics(admin, spout, ids).items():
             if ids.get(topic, topic_id) == topic_id:
                 continue
             if may_lose(spout.options):
@@ -182,43 +185,47 @@ class ReadTopics:
                     why="its records have other offsets now",
                     do="start the run again: it reads the new topic from its beginning",
                 )
-            read = {each.partition: each.start for each in ranges if each.topic == topic}
+            offsets_read = {each.partition: each.start for each in ranges if each.topic == topic}
             raise DataError(
                 f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
-                why=f"the old one was read in {_places(read)}; the new one would be read from there on, without the "
-                "records before"
-                if read
+                why=f"the old one was read in {_offsets_in_words(offsets_read)}; the new one would be read from there "
+                "on, without the records before"
+                if offsets_read
                 else "its records have other offsets now",
-                do=_GO_ON,
+                do=_HOW_TO_GO_ON,
             )
 
-    def _is_remade(self, admin: Admin, topic: str, read: Mapping[int, int], known: str | None, now: TopicInfo) -> bool:
+    def _is_remade(
+        self, admin: Admin, topic: str, offsets_read: Mapping[int, int], known_id: str | None, present: TopicInfo
+    ) -> bool:
         """True if a topic is not the one that was read: by its id or, if that is unknown, because it ends before the
         records that were read."""
-        topic_id, partitions = now
-        if known is not None and topic_id != UNKNOWN_ID:
-            return known != topic_id
-        ends = admin.ends([(topic, partition) for partition in read if partition < partitions])
-        return any(read[partition] > end for (_, partition), end in ends.items())
+        topic_id, partitions = present
+        if known_id is not None and topic_id != UNKNOWN_ID:
+            return known_id != topic_id
+        ends = admin.ends([(topic, partition) for partition in offsets_read if partition < partitions])
+        return any(offsets_read[partition] > end for (_, partition), end in ends.items())
 
 
-_GO_ON = (
+_HOW_TO_GO_ON = (
     "give the spout options={'failOnDataLoss': False}: the run then goes on with the new topic from its "
     "beginning, and what had not been read of the old one is lost. Or start with a new checkpoint"
 )
 
 
-def _refused(name: str, topic: str, read: Mapping[int, int]) -> DataError:
+def _remade_error(name: str, topic: str, offsets_read: Mapping[int, int]) -> DataError:
     return DataError(
         f"spout {name!r}: topic {topic!r} is another one than the checkpoint has read: it was deleted and made anew",
-        why=f"the old one was read in {_places(read)}; the new one would be read from there on, without the records "
-        "before",
-        do=_GO_ON,
+        why=f"the old one was read in {_offsets_in_words(offsets_read)}; the new one would be read from there on, "
+        "without the records before",
+        do=_HOW_TO_GO_ON,
     )
 
 
-def _places(read: Mapping[int, int]) -> str:
-    return ", ".join(f"partition {partition} up to offset {offset}" for partition, offset in sorted(read.items())[:5])
+def _offsets_in_words(offsets_read: Mapping[int, int]) -> str:
+    return ", ".join(
+        f"partition {partition} up to offset {offset}" for partition, offset in sorted(offsets_read.items())[:5]
+    )
 
 
 def _topic_was_recreated(name: str, topic: str, skipped: int) -> str:
@@ -227,7 +234,7 @@ def _topic_was_recreated(name: str, topic: str, skipped: int) -> str:
     return f"{name}: topic {topic} was deleted and made anew, and is read from its beginning{lost if skipped else ''}"
 
 
-def _noted_ids(files: SealedFolder) -> list[list[Any]]:
+def _stored_ids(files: SealedFolder) -> list[list[Any]]:
     """Returns the topics that runs have read. An unreadable note is replaced by one without ids."""
     with suppress(*UNREADABLE):
         note = files.read(TOPICS)
@@ -235,10 +242,10 @@ def _noted_ids(files: SealedFolder) -> list[list[Any]]:
     return []
 
 
-def _topics(admin: Admin, spout: KafkaSpout, read: Iterable[str]) -> dict[str, TopicInfo]:
+def _existing_topics(admin: Admin, spout: KafkaSpout, topics_read: Iterable[str]) -> dict[str, TopicInfo]:
     """Returns those topics of a spout that exist."""
     existing = admin.topics()
-    return admin.describe(existing & {*spout.topics, *read, *matching(spout.pattern, existing)})
+    return admin.describe(existing & {*spout.topics, *topics_read, *matching(spout.pattern, existing)})
 
 
 # Opens a checkpoint for a run: checks its halves and its topology, and writes the notes of a new checkpoint.
@@ -248,7 +255,7 @@ def _topics(admin: Admin, spout: KafkaSpout, read: Iterable[str]) -> dict[str, T
 class OpenCheckpoint:
     """A checkpoint that a run has opened."""
 
-    files: FileCheckpoint
+    checkpoint: FileCheckpoint
     """windbolt's half of the checkpoint."""
     first_output: int | None
     """Time of the first output of the run that made it, in microseconds; None if that run started with its input."""
@@ -270,45 +277,48 @@ def open_checkpoint(
     """
     is_new = halves.uri is None and not halves.has_our_half
     with naming_a_way_back(halves):
-        manifest = _check_unclaimed(halves, topology, first_output)
-        files = claimed(halves, attempts or Attempts(), keep)
-        with telling_who_took_over(files):
+        manifest = _check_before_claim(halves, topology, first_output)
+        checkpoint = claim_checkpoint(halves, attempts or Attempts(), keep)
+        with telling_who_took_over(checkpoint):
             if halves.uri is not None:
                 manifest = check_halves(halves)
-            opened = OpenCheckpoint(files, _noted(halves, files, topology, first_output))
-            note_sinks(halves.files, topology, -1 if manifest is None else manifest.batch)
+            opened = OpenCheckpoint(checkpoint, _note_or_compare_start(halves, checkpoint, topology, first_output))
+            note_sinks(halves.documents, topology, -1 if manifest is None else manifest.batch)
     if is_new:
         make_private_folders(halves)
     return opened
 
 
-def _check_unclaimed(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> Manifest | None:
+def _check_before_claim(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> Manifest | None:
     """Checks that the checkpoint is free and, if there is no lock, fits the topology, before anything is written. So a
     run in progress loses a checkpoint without a lock only to a run that fits."""
-    manifest = check_unclaimed(halves)
+    manifest = check_before_claim(halves)
     if halves.uri is not None:
         check_fit(halves, topology, first_output)
     return manifest
 
 
-def _noted(halves: PairedCheckpoint, files: FileCheckpoint, topology: Graph, first_output: int | None) -> int | None:
+def _note_or_compare_start(
+    halves: PairedCheckpoint, checkpoint: FileCheckpoint, topology: Graph, first_output: int | None
+) -> int | None:
     """Returns the time of the first output of the first run on the checkpoint.
 
     A new checkpoint gets notes about the start and topology of this run. In an old one they are compared with its
     notes.
     """
-    files.latest()
-    noted, now = noted_rules(halves), TopologyRules.of(topology)
-    if noted is None:
-        files.write_note(START, {"first_output": first_output})  # written first, so it exists if the other note does
-        files.write_note(TOPOLOGY, now.to_json())
+    checkpoint.latest()
+    stored_rules, rules = read_rules(halves), TopologyRules.of(topology)
+    if stored_rules is None:
+        # START is written first, so it exists if the other note does.
+        checkpoint.write_note(START, {"first_output": first_output})
+        checkpoint.write_note(TOPOLOGY, rules.to_json())
         return first_output
-    check_topology(halves, topology, noted)
-    began: int | None = (files.read_note(START) or {})["first_output"]
-    check_start(halves, began, first_output)
-    if noted != now:
-        files.replace_note(TOPOLOGY, now.to_json())
-    return began
+    check_topology(halves, topology, stored_rules)
+    stored_first_output: int | None = (checkpoint.read_note(START) or {})["first_output"]
+    check_start(halves, stored_first_output, first_output)
+    if stored_rules != rules:
+        checkpoint.replace_note(TOPOLOGY, rules.to_json())
+    return stored_first_output
 
 
 def make_private_folders(halves: PairedCheckpoint) -> None:
@@ -323,11 +333,11 @@ def make_private_folders(halves: PairedCheckpoint) -> None:
 # Spouts whose rows a run with a checkpoint keeps there, in files of one micro-batch each.
 
 
-_FIRST_NS = 1_000_000_000_000_000_000
-_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+_FIRST_CHANGE_NS = 1_000_000_000_000_000_000
+_CHANGE_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
 
 
-def as_files(topology: Graph, checkpoint: str) -> Graph:
+def with_file_spouts(topology: Graph, checkpoint: str) -> Graph:
     """Returns the topology with its in-memory spouts, and those of users, replaced by file spouts for the same
     batches."""
     spouts = dict(topology.spouts)
@@ -343,7 +353,7 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
                     do="use a file spout, or a local checkpoint",
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
-            _write(name, node.spout, folder)
+            _write_memory(name, node.spout, folder)
             files = KeptRows(
                 (literal(folder),),
                 declared=node.spout.declared,
@@ -356,7 +366,7 @@ def as_files(topology: Graph, checkpoint: str) -> Graph:
     return replace(topology, spouts=spouts)
 
 
-def _write(name: str, spout: MemorySpout, folder: str) -> None:
+def _write_memory(name: str, spout: MemorySpout, folder: str) -> None:
     """Writes the batches of a spout in memory as files, which keep their names and times: the next run reads those that
     are new. Raises ConfigError for a batch that was given before, with other rows."""
     with as_storage_error(folder, "made"):
@@ -370,15 +380,16 @@ def _write(name: str, spout: MemorySpout, folder: str) -> None:
             if os.path.exists(path) and filecmp.cmp(path, draft, shallow=False):
                 os.remove(draft)
                 continue
-            before = _rows_of(path)
-            if before is not None and not _are_equal(before, table):
+            stored_rows = _stored_rows(path)
+            if stored_rows is not None and not _are_equal(stored_rows, table):
                 os.remove(draft)
                 raise ConfigError(
                     f"spout {name!r}: batch {number} in memory has other rows than in an earlier run on the checkpoint",
                     why="batches are known by their numbers: these rows would not be read",
                     do="give new batches behind the old ones: spouts.memory(schema, old, new); or use a new checkpoint",
                 )
-            moment = _FIRST_NS + number * _STEP_NS  # the same again where a file is damaged, so that it is no new one
+            # A damaged file that is written again gets the same time, so that it does not count as a new file.
+            moment = _FIRST_CHANGE_NS + number * _CHANGE_STEP_NS
             os.utime(draft, ns=(moment, moment))
             os.rename(draft, path)
 
@@ -392,7 +403,7 @@ def _are_equal(before: pa.Table, now: pa.Table) -> bool:
     return one.num_rows == other.num_rows and (one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist()))
 
 
-def _rows_of(path: str) -> pa.Table | None:
+def _stored_rows(path: str) -> pa.Table | None:
     """Returns the rows of such a file; None if there is none, or if it is damaged and is to be written again."""
     try:
         with pa.OSFile(path) as source:
@@ -405,10 +416,11 @@ def _rows_of(path: str) -> pa.Table | None:
 
 
 class Cleaning:
-    """Calls a function in a thread of its own, once after each batch.
+    """Deletes old files in a thread of its own, once after each batch: deleting waits for the disk, and uses hardly any
+    processor time.
 
-    Deleting waits for the disk, and uses hardly any processor time. Call ``wait`` before anything else touches the
-    checkpoint. The block ends when the current deletion is done; the next run deletes the rest.
+    Use it as a context manager: leaving it waits for the deletion in progress. The next run deletes what is left. Call
+    ``wait`` before anything else touches the checkpoint.
     """
 
     def __init__(self, clean: Callable[[], None]) -> None:
@@ -450,7 +462,7 @@ class CheckpointedRun(ABC):
     """A run of a topology on a checkpoint. Engines differ in how they cut batches and run tasks.
 
     On entry, it locks its checkpoint and its sinks against other runs, and opens them: ``with LocalRun(...) as run:
-    run.run()``. Then the engine's parts are made, each once: ``_begin``, ``_frames``, ``_open_source``.
+    run.run()``. Then the engine's parts are made, each once: ``_begin``, ``_engine_sinks``, ``_open_source``.
     """
 
     engine: ClassVar[Engine]
@@ -464,7 +476,7 @@ class CheckpointedRun(ABC):
         self,
         topology: Graph,
         options: RunOptions,
-        observers: Observers = NOBODY,
+        observers: Observers = NO_OBSERVERS,
         attempts: Attempts | None = None,
     ) -> None:
         """Raises CheckpointError if the place of the checkpoint cannot be reached. Does not lock or read anything."""
@@ -472,13 +484,13 @@ class CheckpointedRun(ABC):
         self.given, self.options, self.observers = topology, options, observers
         self.attempts = attempts or Attempts()
         self.halves = PairedCheckpoint(options.checkpoint)
-        self.claims = Claims(topology, self.halves.uri)  # without a lock, a run may take a checkpoint over
+        self.sink_locks = SinkLocks(topology, self.halves.uri)  # without a lock, a run may take a checkpoint over
         self.summary = Summary()
-        self.watched: dict[str, WatchedFiles] = {}
+        self.input_files: dict[str, WatchedFiles] = {}
         """The spouts of files."""
         self.files_read: Mapping[str, Container[str]] = {}
         """For each spout, the files that belong to a batch, by absolute path; for observers."""
-        self.passed_over: set[str] = set()
+        self.reported_names: set[str] = set()
         """Files that were reported as skipped because of their names."""
         self.complaints: list[str] = []
         """Sentences about Kafka topics for the next report."""
@@ -486,29 +498,29 @@ class CheckpointedRun(ABC):
     def __enter__(self) -> Self:
         """Raises CheckpointError or ConfigError if another run has the checkpoint or a sink's folder, or if the
         checkpoint does not fit; then nothing stays locked."""
-        with ExitStack() as held, storage_errors_during("the start of the run", "nothing is lost"):
-            self._lock_out_others(held)
+        with ExitStack() as resources, storage_errors_during("the start of the run", "nothing is lost"):
+            self._lock_out_others(resources)
             with naming_a_way_back(self.halves):
                 self._open()
-            self._held = held.pop_all()
+            self._resources = resources.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends the tasks, and unlocks the sinks and the checkpoint."""
-        self._held.__exit__(kind, error, trace)
+        self._resources.__exit__(kind, error, trace)
 
-    def _lock_out_others(self, held: ExitStack) -> None:
+    def _lock_out_others(self, resources: ExitStack) -> None:
         """Locks out other runs; at the end, tasks end before their sinks and checkpoint are unlocked."""
         self.halves.lock.take()
-        held.callback(self.halves.lock.release)
-        held.callback(self.claims.release)
-        self._begin(held)
-        held.callback(self.executor.close)
-        held.push(self._close_spouts)
+        resources.callback(self.halves.lock.release)
+        resources.callback(self.sink_locks.release)
+        self._begin(resources)
+        resources.callback(self.executor.close)
+        resources.push(self._close_spouts)
         refuse_undecodable_names(self.given)
-        self.claims.take()
+        self.sink_locks.take()
 
     def _open(self) -> None:
         check_beginning_complete(self.halves)
@@ -523,7 +535,7 @@ class CheckpointedRun(ABC):
         opened = open_checkpoint(
             self.halves, self.given, self.options.first_output_at, self.options.keep_batches, self.attempts
         )
-        self.checkpoint = opened.files
+        self.checkpoint = opened.checkpoint
         with telling_who_took_over(self.checkpoint):
             self._follow_moved_input()
             self._load(opened.first_output)
@@ -541,10 +553,12 @@ class CheckpointedRun(ABC):
         """Gives the topology to the tasks, and the state after the last batch to the micro-batch."""
         if self.halves.uri is None:
             sync_folders_below(self.halves.root)
-        self.topology = self._in_this_run(as_files(with_needed_columns(self.given), self.halves.path))
+        self.topology = self._in_this_run(with_file_spouts(with_needed_columns(self.given), self.halves.path))
         self.executor.load(self.topology)
-        first = FirstOutput.of(self.topology, first_output)
-        self.micro_batch = MicroBatch(self.topology, self.checkpoint, self.executor, self._frames(), first)
+        first_output_rule = FirstOutput.of(self.topology, first_output)
+        self.micro_batch = MicroBatch(
+            self.topology, self.checkpoint, self.executor, self._engine_sinks(), first_output_rule
+        )
         self.summary.before = {
             name: BoltTotals(bolt.accounts.totals(0), bolt.totals.fired, dict(bolt.totals.emitted))
             for name, bolt in self.micro_batch.manifest.bolts.items()
@@ -565,27 +579,27 @@ class CheckpointedRun(ABC):
 
     def _open_log(self) -> None:
         """Opens the log of files and offsets by batch, and removes the unfinished entries of a run that died."""
-        check_registries(self.topology)
+        register_schemas(self.topology)
         half = self.halves.spark_checkpoint
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark starts no query beside the draft of a first batch
 
-    def _compare_topics(self, opened: AdminOf) -> None:
-        """Compares the topics of Kafka with those that were read; ``opened``: opens the engine's client."""
+    def _compare_topics(self, open_admin: OpenAdmin) -> None:
+        """Compares the topics of Kafka with those that were read; ``open_admin``: opens the engine's client."""
         kafka = {name: cast("KafkaSpout", self.topology.spouts[name].spout) for name in self.log.kafka_spouts}
-        self.topics = ReadTopics(opened, kafka)
+        self.read_topics = ReadTopics(open_admin, kafka)
         if kafka:
             last = self.micro_batch.manifest.batch
-            self.complaints = self.topics.begin(self.halves.files, self.log, last, self.checkpoint.check_owner)
+            self.complaints = self.read_topics.begin(self.halves.documents, self.log, last, self.checkpoint.check_owner)
 
     def watch(self, name: str, spout: FileSpout) -> WatchedFiles:
         """Returns the object that lists a spout's files; for a user's spout, it also pulls the rows."""
         source = self.given.spouts[name].spout
         if isinstance(spout, PulledRows) and isinstance(source, UsersSpout):
-            self.watched[name] = self._kept_files(name, spout, partial(reader_of, name, source))
+            self.input_files[name] = self._kept_files(name, spout, partial(reader_of, name, source))
         else:
-            self.watched[name] = WatchedFiles(name, spout)
-        return self.watched[name]
+            self.input_files[name] = WatchedFiles(name, spout)
+        return self.input_files[name]
 
     def _kept_files(self, name: str, spout: PulledRows, open_reader: Callable[[Any], Reader]) -> PulledFiles:
         """Returns the files of a spout whose rows are kept in the checkpoint; ``open_reader``: opens its reader at an
@@ -595,17 +609,18 @@ class CheckpointedRun(ABC):
     def _close_spouts(self, kind: type[BaseException] | None, *_: object) -> None:
         """Closes the users' spouts; an error of closing does not hide an earlier one."""
         with nullcontext() if kind is None else suppress(SpoutError), ExitStack() as closing:
-            for watched in self.watched.values():
-                closing.callback(watched.close)
+            for input_files in self.input_files.values():
+                closing.callback(input_files.close)
 
     @abstractmethod
-    def _begin(self, held: ExitStack) -> None:
-        """Called when the checkpoint is locked, and nothing has been read: sets ``executor``. Resources in ``held`` are
-        closed after the executor, so the executor itself must not be in ``held``."""
+    def _begin(self, resources: ExitStack) -> None:
+        """Called when the checkpoint is locked, and nothing has been read: sets ``executor``. ``resources`` are closed
+        after the executor, so the executor itself must not be among them."""
 
     @abstractmethod
-    def _frames(self) -> Frames | None:
-        """Called when the checkpoint is open: returns the engine's part in sinks; None if nothing is fired."""
+    def _engine_sinks(self) -> EngineSinks | None:
+        """Called when the checkpoint is open: returns the writer for sinks that need the engine; None if the run fires
+        no windows."""
 
     @abstractmethod
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -626,7 +641,7 @@ class CheckpointedRun(ABC):
         started, run, last = time.perf_counter(), self.micro_batch.run_id, self.micro_batch.manifest.batch
         began = RunNote(run=run, engine=self.engine, began=system_clock(), continues=None if last < 0 else last)
         try:
-            with noted_run(self.halves.files, began, self.summary, self.attempts):
+            with recording_run(self.halves.documents, began, self.summary, self.attempts):
                 self._all_batches()
         finally:
             self.summary.seconds = time.perf_counter() - started
@@ -640,37 +655,37 @@ class CheckpointedRun(ABC):
             self._acknowledge(self.log.files(self.micro_batch.manifest.batch))
         self._finish_closing()
         self._batches()
-        if closes(self.summary, self.options):
+        if ends_streams(self.summary, self.options):
             self._close()
         self.micro_batch.tidy()
         self.checkpoint.delete_leftovers()
-        for watched in self.watched.values():
-            watched.look()
+        for input_files in self.input_files.values():
+            input_files.look()
         self.summary.complaints += [*self._remarks(), *self.complaints]
 
-    def batch(self, number: int, rows: IngestRows = lambda slots, partitions: None) -> None:
+    def batch(self, number: int, make_ingest: IngestRows = lambda slots, partitions: None) -> None:
         """Runs a batch whose files are in the log. If it was planned and not committed before, its old plan is used."""
         if self.micro_batch.done(number):
             return
         key = batch_key(number, False)
-        drafted: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.micro_batch.run_id}
-        order, delivering = list(self.topology.spouts), self.log.partitions(number)
-        drafted["files"] = sorted(self.log.files(number), key=lambda file: order.index(file[0]))
-        drafted["partitions"] = {spout: list(partitions.names) for spout, partitions in delivering.items()}
-        drafted["partitions"] |= {
-            name: ranged.partitions([path for spout, path in drafted["files"] if spout == name])
-            for name in self.watched
-            if (ranged := self._ranged(name)) is not None
+        new_plan: dict[str, Any] = {"clock": self._now(), "slots": self.executor.slots, "run": self.micro_batch.run_id}
+        order, kafka_partitions = list(self.topology.spouts), self.log.partitions(number)
+        new_plan["files"] = sorted(self.log.files(number), key=lambda file: order.index(file[0]))
+        new_plan["partitions"] = {spout: list(partitions.names) for spout, partitions in kafka_partitions.items()}
+        new_plan["partitions"] |= {
+            name: ranged.partitions([path for spout, path in new_plan["files"] if spout == name])
+            for name in self.input_files
+            if (ranged := self._files_of_ranges(name)) is not None
         }
-        plan = self._planned(key, drafted)
+        plan = self._first_plan(key, new_plan)
         files = [(spout, self._present_path(spout, path)) for spout, path in plan["files"]]
         slots, advance = plan["slots"], TimeAdvance(plan["clock"])
         partitions = {spout: tuple(names) for spout, names in plan["partitions"].items()}
-        ingest = rows(slots, delivering)
+        ingest = make_ingest(slots, kafka_partitions)
 
         def plan_without(poison: Sequence[PoisonInput]) -> BatchPlan:
-            read = self._splits(files, slots, poison)
-            return BatchPlan(number, advance, read, ingest, run=plan["run"], slots=slots, partitions=partitions)
+            splits = self._splits(files, slots, poison)
+            return BatchPlan(number, advance, splits, ingest, run=plan["run"], slots=slots, partitions=partitions)
 
         self._run_without_poison(key, plan_without)
         self._acknowledge(files)
@@ -680,30 +695,32 @@ class CheckpointedRun(ABC):
     ) -> list[SourceSplit | MergedSplits]:
         """Returns the splits of files by spout, in order of arrival."""
         splits: list[SourceSplit | MergedSplits] = []
-        for ranged, alike in groupby(files, key=lambda file: self._ranged(file[0])):
+        for ranged, consecutive in groupby(files, key=lambda file: self._files_of_ranges(file[0])):
             if ranged is None:
-                splits += file_splits(self.topology, list(alike), slots, poison, self.micro_batch.first)
+                splits += file_splits(self.topology, list(consecutive), slots, poison, self.micro_batch.first_output)
             else:
-                ranges = [each for _, path in alike for each in ranged.ranges(path)]
+                ranges = [each for _, path in consecutive for each in ranged.ranges(path)]
                 merged = ranged.spout.merge_by is not None
                 splits += range_splits(ranged.name, ranges, slots, merged=merged)
         return splits
 
-    def _ranged(self, spout: str) -> PulledFiles | None:
+    def _files_of_ranges(self, spout: str) -> PulledFiles | None:
         """Returns the files of a spout if they contain ranges; else None."""
-        watched = self.watched.get(spout)
-        return watched if isinstance(watched, PulledFiles) and isinstance(watched.spout, PulledRanges) else None
+        input_files = self.input_files.get(spout)
+        if isinstance(input_files, PulledFiles) and isinstance(input_files.spout, PulledRanges):
+            return input_files
+        return None
 
     def _present_path(self, spout: str, path: str) -> str:
-        of_spout = self.topology.spouts[spout].spout
-        return of_spout.now(path) if isinstance(of_spout, PulledRows) else path
+        node_spout = self.topology.spouts[spout].spout
+        return node_spout.now(path) if isinstance(node_spout, PulledRows) else path
 
     def _acknowledge(self, files: Sequence[tuple[str, str]]) -> None:
         """Called when a batch with these files, by spout, is committed."""
-        for name, watched in self.watched.items():
-            watched.acknowledge([path for spout, path in files if spout == name])
+        for name, input_files in self.input_files.items():
+            input_files.acknowledge([path for spout, path in files if spout == name])
 
-    def _planned(self, key: str, drafted: dict[str, Any]) -> dict[str, Any]:
+    def _first_plan(self, key: str, new_plan: dict[str, Any]) -> dict[str, Any]:
         """Returns the plan of a batch as it was first written.
 
         A run that has lost the checkpoint may have written a plan with other files than the source's log now has, or
@@ -711,12 +728,12 @@ class CheckpointedRun(ABC):
         """
         batch = batch_in_words(key)
         with storage_errors_during(f"planning {batch}", self.checkpoint.after_failure(batch)):
-            plan, is_new = self.checkpoint.plan(key, drafted)
-            stale = _files(plan) != _files(drafted) or plan["clock"] < (
+            plan, is_new = self.checkpoint.plan(key, new_plan)
+            stale = _files_of_plan(plan) != _files_of_plan(new_plan) or plan["clock"] < (
                 self.micro_batch.manifest.clock or plan["clock"]
             )
-            others = not is_new and self.checkpoint.epoch and stale
-            return drafted if others and self.checkpoint.replan(key, drafted) else plan
+            by_another_run = not is_new and self.checkpoint.epoch and stale
+            return new_plan if by_another_run and self.checkpoint.replan(key, new_plan) else plan
 
     def _run_without_poison(self, key: str, plan: Callable[[Sequence[PoisonInput]], BatchPlan]) -> None:
         """Runs a batch without the input on which workers have died."""
@@ -728,8 +745,8 @@ class CheckpointedRun(ABC):
         before = self.micro_batch.manifest
         if before.closing:
             return
-        drafted = {"clock": self._now(), "run": self.micro_batch.run_id}
-        plan = self._planned(batch_key(before.batch, True), drafted)
+        new_plan = {"clock": self._now(), "run": self.micro_batch.run_id}
+        plan = self._first_plan(batch_key(before.batch, True), new_plan)
         advance = TimeAdvance(plan["clock"], close=True)
         self._run(BatchPlan(before.batch, advance, closing=True, run=plan.get("run", "")))
 
@@ -763,9 +780,9 @@ class CheckpointedRun(ABC):
     def _remarks(self) -> list[str]:
         """Returns remarks about files, each once: unreadable names, and files that were changed after they were
         read."""
-        complaints = self._passed_over()
-        for name, watched in self.watched.items():
-            changed = watched.take()
+        complaints = self._remarks_on_names()
+        for name, input_files in self.input_files.items():
+            changed = input_files.take()
             self.summary.changed_files += len(changed)
             if changed:
                 self.observers.changed_files(name, changed)
@@ -775,10 +792,10 @@ class CheckpointedRun(ABC):
             ]
         return complaints
 
-    def _passed_over(self) -> list[str]:
+    def _remarks_on_names(self) -> list[str]:
         """Returns remarks about new files with unreadable names; each is reported once."""
         unreadable = {path for node in self.topology.spouts.values() for path in undecodable_names(node.spout)}
-        new, self.passed_over = sorted(unreadable - self.passed_over), self.passed_over | unreadable
+        new, self.reported_names = sorted(unreadable - self.reported_names), self.reported_names | unreadable
         return [f"{path}: not read, since its name is no UTF-8; rename it" for path in new]
 
     def _now(self) -> int:
@@ -788,5 +805,5 @@ class CheckpointedRun(ABC):
         return now if before is None else max(now, before)
 
 
-def _files(plan: Mapping[str, Any]) -> list[list[str]]:
+def _files_of_plan(plan: Mapping[str, Any]) -> list[list[str]]:
     return [list(file) for file in plan.get("files", ())]

@@ -22,10 +22,10 @@ from topologies.checkpoints.spark_checkpoint import (
     COMPACT,
     SourceLog,
     SparkCheckpoint,
-    as_offsets,
     create_spark_file,
     delete_spark_file,
-    ends_of,
+    end_offsets_of,
+    offsets_as_json,
     read_spark_file,
     write_spark_file,
 )
@@ -34,7 +34,7 @@ from topologies.io.file_spout import FileSpout, FoundFile
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import folders_before, shown_path
 from topologies.io.spouts import FrameSpout
-from topologies.run.options import SPARK_KEEPS
+from topologies.run.options import BATCHES_SPARK_KEEPS
 from windowing.errors import CheckpointError
 
 # Records which files belong to each batch, in Spark's format (decisions 38 and 92). So each engine continues where the
@@ -46,7 +46,7 @@ _COMPACT_EVERY = 10
 (``fileSource.log.compactInterval``)."""
 _NOT_QUOTED = "-_.!~*'():@&=+$,;/"
 """Characters that Java leaves unescaped in the path of a URI, besides letters and digits."""
-_BEAT = 1000
+_HEARTBEAT_MILLIS = 1000
 """Milliseconds by which one heartbeat advances Spark's heartbeat source."""
 
 
@@ -73,10 +73,10 @@ class FileLog:
         """The files that belong to a batch, by absolute path in the order of the batches, with the time of their last
         change in milliseconds."""
 
-    def last_after(self, number: int) -> int | None:
-        """Returns the last entry if it has files and its number is above this one, since its files belong to a batch
-        that was not planned; else None."""
-        return self.latest if self._files and self._files[-1]["batchId"] > number else None
+    def unplanned_entry_after(self, planned: int) -> int | None:
+        """Returns the number of the last entry if it has files and comes after ``planned``, the last entry of a planned
+        batch: the batch of these files was never planned. Else None."""
+        return self.latest if self._files and self._files[-1]["batchId"] > planned else None
 
     def note(self, files: Sequence[FoundFile]) -> int:
         """Writes the next entry, and returns its number. Raises JournalMoved if another run was faster."""
@@ -89,10 +89,11 @@ class FileLog:
         create(self._half, self._uri, name, "\n".join(["v1", *lines]))
         self.latest = number
         self.seen |= {each.path: each.changed for each in files}
-        kept = number + 1 - SPARK_KEEPS
-        before = kept - kept % self._every - 1  # the last one that repeats all entries before the kept ones
+        first_kept = number + 1 - BATCHES_SPARK_KEEPS
+        # The last entry that repeats all entries before the kept ones.
+        last_repeating = first_kept - first_kept % self._every - 1
         for old, name in self._half.entries(self._source).items() if compact else ():
-            if old < before:
+            if old < last_repeating:
                 delete_spark_file(self._half.filesystem, f"{self._half.root}/sources/{self._source}/{name}")
         return number
 
@@ -117,14 +118,17 @@ class FileJournal:
         lock excludes other runs. Raises CheckpointError if the journal has other sources.
         """
         self._half, self._spouts, self._uri = half, tuple(spouts), uri
-        self._kafka = {name: (len(self._spouts) + at, begin) for at, (name, begin) in enumerate(kafka.items())}
+        self._kafka = {
+            name: (len(self._spouts) + at, ask_start_offsets)
+            for at, (name, ask_start_offsets) in enumerate(kafka.items())
+        }
         self._heartbeats = heartbeats
         self._planned = max(half.offsets(), default=-1)
         self._committed = max(half.commits(), default=-1)
         if half.query() is None:
             with suppress(JournalMoved):  # then another run has given the query its id
                 self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
-        self._about: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+        self._offsets_header: dict[str, Any] = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
         self._offsets = ["-"] * (len(self._spouts) + len(self._kafka) + heartbeats)
         if self._planned >= 0:
             self._resume()
@@ -133,10 +137,10 @@ class FileJournal:
         """For each spout, the files that belong to a batch, as in its log."""
 
     @property
-    def begun(self) -> list[str]:
+    def spouts_already_noted(self) -> list[str]:
         """Spouts whose files of the next batch are already recorded, by a run that ended before it recorded the
         batch."""
-        return [spout for source, spout in enumerate(self._spouts) if self._is_begun(source)]
+        return [spout for source, spout in enumerate(self._spouts) if self._is_already_noted(source)]
 
     @property
     def unfinished(self) -> int | None:
@@ -149,19 +153,19 @@ class FileJournal:
         Before the first batch, it is the offset where the run begins to read. It is recorded here, so that a run after
         a crash begins there too.
         """
-        source, begin = self._kafka[spout]
+        source, ask_start_offsets = self._kafka[spout]
         if self._offsets[source] != "-":
-            return ends_of(json.loads(self._offsets[source]))
+            return end_offsets_of(json.loads(self._offsets[source]))
         log = SourceLog(self._half.filesystem, self._half.root, self._spouts, tuple(self._kafka))
-        noted = log.beginning(source)
-        if noted is None:
-            noted = dict(begin())
-            self._create(f"sources/{source}/0", f"\0v1\n{as_offsets(noted)}")
-        return noted
+        start_offsets = log.beginning(source)
+        if start_offsets is None:
+            start_offsets = dict(ask_start_offsets())
+            self._create(f"sources/{source}/0", f"\0v1\n{offsets_as_json(start_offsets)}")
+        return start_offsets
 
-    def is_new(self, spout: str, ends: Mapping[tuple[str, int], int]) -> bool:
+    def is_new(self, spout: str, end_offsets: Mapping[tuple[str, int], int]) -> bool:
         """True if a batch with these ends differs from the batch before, or is the first of a Kafka spout."""
-        return self._offsets[self._kafka[spout][0]] == "-" or self.ends(spout) != ends
+        return self._offsets[self._kafka[spout][0]] == "-" or self.ends(spout) != end_offsets
 
     def plan(
         self,
@@ -169,29 +173,29 @@ class FileJournal:
         clock: int,
         *,
         heartbeat: bool,
-        ends: Mapping[str, Mapping[tuple[str, int], int]] = MappingProxyType({}),
+        end_offsets: Mapping[str, Mapping[tuple[str, int], int]] = MappingProxyType({}),
     ) -> int:
         """Records the files of the next batch, and returns its number; ``clock`` in microseconds.
 
-        For spouts that are ``begun``, the recorded files belong to this batch, and ``files`` has none. ``heartbeat``:
-        True to add a heartbeat, as Spark does at each trigger. ``ends``: offsets up to which it reads Kafka spouts.
-        Raises JournalMoved if another run was faster.
+        For ``spouts_already_noted``, the recorded files belong to this batch, and ``files`` has none. ``heartbeat``:
+        True to add a heartbeat, as Spark does at each trigger. ``end_offsets``: offsets up to which it reads Kafka
+        spouts. Raises JournalMoved if another run was faster.
         """
-        offsets, begun = list(self._offsets), self.begun
+        offsets, already_noted = list(self._offsets), self.spouts_already_noted
         for source, spout in enumerate(self._spouts):
-            assert not (spout in begun and files.get(spout)), "its part of the batch has been cut"
+            assert not (spout in already_noted and files.get(spout)), "its part of the batch has been cut"
             if files.get(spout):
                 self._logs[source].note(files[spout])
-            if spout in begun or files.get(spout):
+            if spout in already_noted or files.get(spout):
                 offsets[source] = log_offset(self._logs[source].latest)
         for spout, (source, _) in self._kafka.items():
-            offsets[source] = as_offsets(ends[spout] if spout in ends else self.ends(spout))
+            offsets[source] = offsets_as_json(end_offsets[spout] if spout in end_offsets else self.ends(spout))
         if self._heartbeats and (heartbeat or offsets[-1] == "-"):
             before = 0 if offsets[-1] == "-" else json.loads(offsets[-1])["offset"]
-            offsets[-1] = _compact_json({"offset": before + 1, "timestamp": _BEAT * (before + 1)})
-        self._about["batchTimestampMs"] = clock // 1000
+            offsets[-1] = _compact_json({"offset": before + 1, "timestamp": _HEARTBEAT_MILLIS * (before + 1)})
+        self._offsets_header["batchTimestampMs"] = clock // 1000
         number = self._planned + 1
-        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._about), *offsets]))
+        self._create(f"offsets/{number}", "\n".join(["v1", _compact_json(self._offsets_header), *offsets]))
         self._offsets, self._planned = offsets, number
         return number
 
@@ -202,17 +206,17 @@ class FileJournal:
             self._committed = number
         for folder, batches in (("offsets", self._half.offsets()), ("commits", self._half.commits())):
             for old in batches:
-                if old < number - SPARK_KEEPS:
+                if old < number - BATCHES_SPARK_KEEPS:
                     delete_spark_file(self._half.filesystem, f"{self._half.root}/{folder}/{old}")
 
     def _resume(self) -> None:
         name = f"offsets/{self._planned}"
         try:
-            _, about, *offsets = self._half.read(name).split("\n")
-            self._about = json.loads(about)
+            _, header, *offsets = self._half.read(name).split("\n")
+            self._offsets_header = json.loads(header)
             fits = len(offsets) == len(self._offsets) and all(
-                offset == "-" or _fits(json.loads(offset), wanted)
-                for offset, wanted in zip(offsets, self._kinds, strict=True)
+                offset == "-" or _has_fields(json.loads(offset), fields)
+                for offset, fields in zip(offsets, self._offset_fields, strict=True)
             )
         except (ValueError, AttributeError) as error:
             raise CheckpointError(
@@ -229,13 +233,14 @@ class FileJournal:
             )
         self._offsets = offsets
 
-    def _is_begun(self, source: int) -> bool:
+    def _is_already_noted(self, source: int) -> bool:
         """True if a source's log has files that belong to no planned batch."""
         offset = self._offsets[source]
-        return self._logs[source].last_after(-1 if offset == "-" else json.loads(offset)["logOffset"]) is not None
+        planned = -1 if offset == "-" else json.loads(offset)["logOffset"]
+        return self._logs[source].unplanned_entry_after(planned) is not None
 
     @property
-    def _kinds(self) -> list[set[str] | None]:
+    def _offset_fields(self) -> list[set[str] | None]:
         """Returns, for each source of a batch, the names in the JSON of its offset; None for Kafka, where the names are
         topics."""
         topics: list[set[str] | None] = [None] * len(self._kafka)
@@ -245,9 +250,9 @@ class FileJournal:
         create(self._half, self._uri, name, text)
 
 
-def _fits(offset: Any, keys: set[str] | None) -> bool:
-    if keys is not None:
-        return bool(offset.keys() == keys)
+def _has_fields(offset: Any, fields: set[str] | None) -> bool:
+    if fields is not None:
+        return bool(offset.keys() == fields)
     return all(isinstance(ends, dict) for ends in offset.values())
 
 
@@ -264,7 +269,7 @@ def write(half: SparkCheckpoint, uri: str | None, name: str, text: str) -> None:
     path = f"{half.root}/{name}"
     if not is_object_store(uri):
         make_folder(half.filesystem, path.rsplit("/", 1)[0])
-    write_spark_file(half.filesystem, path, text, summed=uri is None)
+    write_spark_file(half.filesystem, path, text, with_checksum=uri is None)
 
 
 def log_offset(number: int) -> str:
@@ -307,10 +312,10 @@ def _interval(entries: Mapping[int, str]) -> int:
         return compact[-1] - compact[-2]
     if not compact or compact[0] + 1 == _COMPACT_EVERY:
         return _COMPACT_EVERY
-    whole = compact[0] + 1
-    if whole // 2 <= _COMPACT_EVERY:
-        return whole
-    return next(each for each in range(_COMPACT_EVERY, whole + 1) if whole % each == 0)
+    first_interval = compact[0] + 1
+    if first_interval // 2 <= _COMPACT_EVERY:
+        return first_interval
+    return next(each for each in range(_COMPACT_EVERY, first_interval + 1) if first_interval % each == 0)
 
 
 def _compact_json(value: Any) -> str:
@@ -328,8 +333,9 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
     """Empties the entries that belong to no batch yet, before a query starts, so that Spark lists their files again.
 
     For all file sources, including streaming DataFrames. ``check_owner``: raises CheckpointError if another run has
-    taken the checkpoint over. It is called after reading, so the entries that were read belong to this run, and later
-    entries of the other run are left alone. Raises CheckpointError if Spark's half, in ``root``, cannot be read.
+    taken the checkpoint over. It is called after the entries are read and before any is emptied. If it raises nothing,
+    the checkpoint was still ours when we read them. Raises CheckpointError if Spark's half, in ``root``, cannot be
+    read.
     """
     try:
         unplanned = _all_unplanned(filesystem, root)
@@ -341,8 +347,8 @@ def forget_unplanned(filesystem: pafs.FileSystem, root: str, check_owner: Callab
         ) from error
     if unplanned:
         check_owner()
-    for path, text, summed in unplanned:
-        write_spark_file(filesystem, path, text, summed=summed)
+    for path, text, with_checksum in unplanned:
+        write_spark_file(filesystem, path, text, with_checksum=with_checksum)
 
 
 def _all_unplanned(filesystem: pafs.FileSystem, root: str) -> list[tuple[str, str, bool]]:
@@ -365,13 +371,13 @@ def _unplanned(filesystem: pafs.FileSystem, root: str, batch: int | None) -> Ite
     for source in _names(filesystem, f"{root}/sources"):
         if not source.isdigit():
             continue
-        last = _last_entry(planned[int(source)] if int(source) < len(planned) else "-")
-        if last is None:
+        last_planned = _last_entry(planned[int(source)] if int(source) < len(planned) else "-")
+        if last_planned is None:
             continue
         for name in _names(filesystem, f"{root}/sources/{source}"):
             number = name.removesuffix(".compact")
-            if number.isdigit() and int(number) > last:
-                yield from _emptied(filesystem, f"{root}/sources/{source}", name, last)
+            if number.isdigit() and int(number) > last_planned:
+                yield from _without_unplanned(filesystem, f"{root}/sources/{source}", name, last_planned)
 
 
 def _last_entry(offset: str) -> int | None:
@@ -385,8 +391,10 @@ def _last_entry(offset: str) -> int | None:
     return int(found["logOffset"]) if isinstance(found, dict) and found.keys() == {"logOffset"} else None
 
 
-def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> Iterator[tuple[str, str, bool]]:
-    """Yields a log file without the entries after ``last``, if it has such entries.
+def _without_unplanned(
+    filesystem: pafs.FileSystem, folder: str, name: str, last_planned: int
+) -> Iterator[tuple[str, str, bool]]:
+    """Yields a log file without the entries after ``last_planned``, if it has such entries.
 
     The file is not deleted, because every tenth log file also repeats the entries before it, which Spark may have
     deleted.
@@ -395,12 +403,12 @@ def _emptied(filesystem: pafs.FileSystem, folder: str, name: str, last: int) -> 
     lines = [line for line in lines if line]
     if not all(map(_is_file, lines)):
         return  # another kind of source
-    kept = [line for line in lines if json.loads(line)["batchId"] <= last]
+    kept = [line for line in lines if json.loads(line)["batchId"] <= last_planned]
     if len(kept) == len(lines):
         return
-    summed = path_type(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
+    with_checksum = path_type(filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
     # A missing checksum is not required.
-    yield f"{folder}/{name}", "\n".join([version, *kept]), summed
+    yield f"{folder}/{name}", "\n".join([version, *kept]), with_checksum
 
 
 def _is_file(line: str) -> bool:
@@ -479,7 +487,7 @@ class Relocation:
 # Input that was moved together with the folder in which runs are started: its files are recognised, and not read again.
 
 
-_LAST = 100
+_CHECKED_FILES = 100
 """Number of the latest recorded files that are checked to detect an earlier start in another folder. This is enough,
 because a run first rewrites all other files relative to its own folder."""
 
@@ -493,9 +501,9 @@ def follow_moved_input(
     If a file is missing at its old path, and this run's folder has one with the same time, both are the same file.
     Raises CheckpointError if they may be different files or copies, which would be read again, or wrongly skipped.
     """
-    of_files = sorted(name for name, node in topology.spouts.items() if not _has_rows(node.spout))
+    file_spouts = sorted(name for name, node in topology.spouts.items() if not _is_kafka_or_frame(node.spout))
     found: dict[str, tuple[str, str]] = {}
-    for source, name in enumerate(of_files):
+    for source, name in enumerate(file_spouts):
         spout = topology.spouts[name].spout
         if isinstance(spout, FileSpout):
             moved = _folder_change(halves, name, spout, halves.spark_checkpoint.files(source))
@@ -506,7 +514,7 @@ def follow_moved_input(
     return found
 
 
-def _has_rows(spout: object) -> bool:
+def _is_kafka_or_frame(spout: object) -> bool:
     """True for spouts that are not among the first sources of the query (spark/source.py)."""
     return isinstance(spout, KafkaSpout | FrameSpout)
 
@@ -514,49 +522,55 @@ def _has_rows(spout: object) -> bool:
 def _folder_change(
     halves: PairedCheckpoint, name: str, spout: FileSpout, entries: list[dict[str, Any]]
 ) -> tuple[str, str] | None:
-    moved, other = None, False
-    if not any(_from_elsewhere(spout, entry) for entry in entries[-_LAST:]):
+    moved, may_be_other_files = None, False
+    if not any(_folder_pairs(spout, entry) for entry in entries[-_CHECKED_FILES:]):
         return None
     for entry in entries:
-        before = path_of(entry)
-        for place, here in _from_elsewhere(spout, entry):
+        path = path_of(entry)
+        for earlier_folder, present_folder in _folder_pairs(spout, entry):
             with suppress(OSError):
-                now = os.stat(here + before.removeprefix(place)).st_mtime_ns // 1_000_000
-                moved = moved or (place, here)
-                other = other or now != entry["timestamp"] or os.path.lexists(before) or (place, here) != moved
+                changed = os.stat(present_folder + path.removeprefix(earlier_folder)).st_mtime_ns // 1_000_000
+                moved = moved or (earlier_folder, present_folder)
+                may_be_other_files = (
+                    may_be_other_files
+                    or changed != entry["timestamp"]
+                    or os.path.lexists(path)
+                    or (earlier_folder, present_folder) != moved
+                )
                 break
-    if moved is not None and other:
-        place, here = moved
+    if moved is not None and may_be_other_files:
+        earlier_folder, present_folder = moved
         raise CheckpointError(
-            f"spout {name!r} would read files again that were read in {place!r}",
-            why=f"its path {spout.path!r} is relative, and this run was started in {here!r}; there are files of the "
-            "same names, and a checkpoint knows files by their whole paths",
-            do=f"start the run in {place!r}; if these are copies of the same files, take the checkpoint along, "
-            f"windbolt savepoint {halves.path} NEW --moved {place}={here}; or {START_OVER}",
+            f"spout {name!r} would read files again that were read in {earlier_folder!r}",
+            why=f"its path {spout.path!r} is relative, and this run was started in {present_folder!r}; there are files "
+            "of the same names, and a checkpoint knows files by their whole paths",
+            do=f"start the run in {earlier_folder!r}; if these are copies of the same files, take the checkpoint "
+            f"along, windbolt savepoint {halves.path} NEW --moved {earlier_folder}={present_folder}; or {START_OVER}",
         )
     return moved
 
 
-def _from_elsewhere(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns the result of ``folders_before``; empty for a file within the spout's present path."""
-    places = [each for path in spout.paths for each in folders_before(path, path_of(entry))]
-    return [] if any(place == here for place, here in places) else places
+def _folder_pairs(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns pairs of an earlier folder and the present one, between which a recorded file may have been moved
+    (``folders_before``); empty for a file within the spout's present path."""
+    pairs = [each for path in spout.paths for each in folders_before(path, path_of(entry))]
+    return [] if any(earlier == present for earlier, present in pairs) else pairs
 
 
 def _rewrite(halves: PairedCheckpoint, source: int, relocation: Relocation) -> None:
     """Rewrites the paths in the plans, and then in the logs. The logs come last: if a run dies before, the next run
     sees from them that work remains."""
     for folder in ("plans", "deadly"):
-        for key in halves.files.names(folder):
-            document = halves.files.read(f"{folder}/{key}")
+        for key in halves.documents.names(folder):
+            document = halves.documents.read(f"{folder}/{key}")
             changed = relocation.document(document)
             if changed != document:
-                halves.files.write(f"{folder}/{key}", changed)
+                halves.documents.write(f"{folder}/{key}", changed)
     half = halves.spark_checkpoint
     for _, name in sorted(half.entries(source).items()):
         text = half.read(f"sources/{source}/{name}")
         changed = relocation.log(text)
         if changed != text:
             folder = f"{half.root}/sources/{source}"
-            summed = path_type(half.filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
-            write_spark_file(half.filesystem, f"{folder}/{name}", changed, summed=summed)
+            with_checksum = path_type(half.filesystem, f"{folder}/.{name}.crc") == pafs.FileType.File
+            write_spark_file(half.filesystem, f"{folder}/{name}", changed, with_checksum=with_checksum)

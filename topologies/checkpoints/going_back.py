@@ -35,12 +35,12 @@ from topologies.checkpoints.paired_checkpoint import (
     PairedCheckpoint,
     advice,
     back_to_command,
+    check_before_claim,
     check_beginning_complete,
     check_halves,
-    check_unclaimed,
     check_whole,
     claim_back_to,
-    claimed,
+    claim_checkpoint,
     keeping_runs_off,
     naming_a_way_back,
     telling_who_took_over,
@@ -52,11 +52,11 @@ from topologies.checkpoints.topology_fit import (
     SinkNote,
     differences,
     note_change,
-    noted_rules,
+    read_rules,
     read_sinks,
     without_bolts,
 )
-from topologies.engine.commit import batch_of_file, later_files, next_batches, refuse_later
+from topologies.engine.commit import batch_of_file, later_files, next_batches, refuse_later_files
 from topologies.engine.fire.task_families import family_of
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.graph import Graph, WindowedNode
@@ -95,7 +95,7 @@ class BatchInspection:
             "clock": None if found is None or found.clock is None else show(found.clock),
             "sections": self.sections,
             "bytes": self.size,
-            "bolts": {} if found is None else {name: _bolt(bolt) for name, bolt in found.bolts.items()},
+            "bolts": {} if found is None else {name: _bolt_as_json(bolt) for name, bolt in found.bolts.items()},
             "spouts": {} if found is None else found.spouts,
         }
 
@@ -144,35 +144,35 @@ class CheckpointInspection:
 
 def inspect(halves: PairedCheckpoint) -> CheckpointInspection:
     """Reads and checks every file of a checkpoint; changes nothing."""
-    return _Inspection(halves).look
+    return _Inspection(halves).inspection
 
 
 class _Inspection:
     def __init__(self, halves: PairedCheckpoint) -> None:
-        self.halves, self.look = halves, CheckpointInspection(halves.path)
-        self.segments = FileSegments(f"{halves.files.root}/segments", halves.uri)
-        self.look.size = sum(entry.size or 0 for entry in self._all_files())
+        self.halves, self.inspection = halves, CheckpointInspection(halves.path)
+        self.segments = FileSegments(f"{halves.documents.root}/segments", halves.uri)
+        self.inspection.size = sum(entry.size or 0 for entry in self._all_files())
         self._notes()
         self._batches()
         self._plans()
         self._spark()
         try:
-            self._would_go_on()
+            self._check_next_run()
         except UNREADABLE as error:
-            self.look.refused, self.look.advice = _words(error), error.do or advice(halves)
+            self.inspection.refused, self.inspection.advice = _error_in_words(error), error.do or advice(halves)
 
     def _notes(self) -> None:
-        look, files = self.look, self.halves.files
-        note = self._read_or_note_damage(lambda: files.read(TOPOLOGY))
-        look.topology = None if note is None else note["name"]
+        inspection, documents = self.inspection, self.halves.documents
+        note = self._read_or_note_damage(lambda: documents.read(TOPOLOGY))
+        inspection.topology = None if note is None else note["name"]
         for name in (START, GOING_BACK):
-            self._read_or_note_damage(lambda name=name: files.read(name))  # type: ignore[misc]
-        look.sinks = self._read_or_note_damage(lambda: read_sinks(files)) or []
-        look.query = self._read_or_note_damage(self.halves.spark_checkpoint.query)
+            self._read_or_note_damage(lambda name=name: documents.read(name))  # type: ignore[misc]
+        inspection.sinks = self._read_or_note_damage(lambda: read_sinks(documents)) or []
+        inspection.query = self._read_or_note_damage(self.halves.spark_checkpoint.query)
 
     def _batches(self) -> None:
-        for key in kept_batches(self.halves.files):
-            manifest = self._read_or_note_damage(lambda key=key: read_manifest(self.halves.files, key))  # type: ignore[misc]
+        for key in kept_batches(self.halves.documents):
+            manifest = self._read_or_note_damage(lambda key=key: read_manifest(self.halves.documents, key))  # type: ignore[misc]
             refs = {} if manifest is None else {(ref.segment, ref.offset): ref for ref in manifest.refs()}
             for ref in refs.values():
                 self._read_or_note_damage(lambda ref=ref: self.segments.check(ref))  # type: ignore[misc]
@@ -180,50 +180,52 @@ class _Inspection:
             try:
                 check_whole(self.halves, key)
             except UNREADABLE as error:
-                trouble = _words(error)
+                trouble = _error_in_words(error)
             size = sum(ref.length for ref in refs.values())
-            self.look.batches.append(BatchInspection(batch_name(key), manifest, len(refs), size, trouble))
+            self.inspection.batches.append(BatchInspection(batch_name(key), manifest, len(refs), size, trouble))
 
     def _plans(self) -> None:
-        files, done = self.halves.files, set(self.halves.files.names("manifests"))
-        for key in files.names("plans"):
-            self._read_or_note_damage(lambda key=key: read_plan(files, key))  # type: ignore[misc]
+        documents, done = self.halves.documents, set(self.halves.documents.names("manifests"))
+        for key in documents.names("plans"):
+            self._read_or_note_damage(lambda key=key: read_plan(documents, key))  # type: ignore[misc]
             if key not in done:
-                self.look.planned.append(batch_name(key))
+                self.inspection.planned.append(batch_name(key))
 
     def _spark(self) -> None:
         spark = self.halves.spark_checkpoint
         planned, committed = spark.offsets(), spark.commits()
         if planned or committed:
-            self.look.spark_batches = (max(planned, default=-1), max(committed, default=-1))
+            self.inspection.spark_batches = (max(planned, default=-1), max(committed, default=-1))
         for folder in ("", "offsets", "commits", *(f"sources/{name}" for name in spark.names("sources"))):
-            for name in spark.summed(folder):
+            for name in spark.names_with_checksum(folder):
                 self._read_or_note_damage(lambda name=name: spark.read(name))  # type: ignore[misc]
-        last = self.halves.files.names("manifests")[-1:]
+        last = self.halves.documents.names("manifests")[-1:]
         self._read_or_note_damage(lambda: spark.check(int(last[0].removesuffix("-close")) if last else -1))
 
-    def _would_go_on(self) -> None:
+    def _check_next_run(self) -> None:
         """Raises the error with which a run would be refused, if it does not depend on the run's topology."""
-        halves, keys = self.halves, self.halves.files.names("manifests")
+        halves, keys = self.halves, self.halves.documents.names("manifests")
         manifest = check_halves(halves)
         if manifest is not None:
             for ref in manifest.refs():
                 self.segments.check(ref)
-        last = keys[-1] if keys else batch_key(-1, True)
-        for key in next_batches(last):
-            read_plan(halves.files, key)
-        for sink in self.look.sinks if keys else ():
+        last_key = keys[-1] if keys else batch_key(-1, True)
+        for key in next_batches(last_key):
+            read_plan(halves.documents, key)
+        for sink in self.inspection.sinks if keys else ():
             if sink["kind"] == "files" and "until" not in sink:
                 filesystem, folder, _ = locate(sink["folder"])
-                refuse_later(sink["name"], filesystem, folder, last, lambda key: halves.files.has(f"plans/{key}"))
+                refuse_later_files(
+                    sink["name"], filesystem, folder, last_key, lambda key: halves.documents.has(f"plans/{key}")
+                )
 
     def _read_or_note_damage(self, read: Callable[[], Result]) -> Result | None:
         """Returns the result of ``read``; on failure, records the damage and returns None."""
         try:
             return read()
         except UNREADABLE as error:
-            if (error.what, error.why) not in self.look.damage:
-                self.look.damage.append((error.what, error.why))
+            if (error.what, error.why) not in self.inspection.damage:
+                self.inspection.damage.append((error.what, error.why))
             return None
 
     def _all_files(self) -> list[pafs.FileInfo]:
@@ -235,7 +237,7 @@ class _Inspection:
         return [entry for entry in found if entry.type == pafs.FileType.File]
 
 
-def _bolt(bolt: BoltState) -> dict[str, Any]:
+def _bolt_as_json(bolt: BoltState) -> dict[str, Any]:
     watermark = bolt.watermark.current
     return {
         "watermark": None if watermark is None else show(watermark),
@@ -245,7 +247,7 @@ def _bolt(bolt: BoltState) -> dict[str, Any]:
     }
 
 
-def _words(error: WindboltError) -> str:
+def _error_in_words(error: WindboltError) -> str:
     return f"{error.what}: {error.why}" if error.why else error.what
 
 
@@ -277,46 +279,46 @@ def go_back(halves: PairedCheckpoint, key: str) -> Rollback:
     The caller has locked the checkpoint. Raises CheckpointError, and changes nothing, if that is not possible.
     """
     with storage_errors_during("looking at what can be gone back to", "nothing was changed"):
-        _check(halves, key)
+        _check_can_go_back(halves, key)
     with storage_errors_during(f"going back to batch {batch_name(key)}", "what is left to do is done then"):
         return _go_back(halves, key)
 
 
 def _go_back(halves: PairedCheckpoint, key: str) -> Rollback:
-    files = halves.files
-    begun = _folder_of_attempt(halves, key)
-    aside = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if begun is None else begun
-    files.write(GOING_BACK, {"to": key, "aside": aside})
+    documents = halves.documents
+    earlier_folder = _folder_of_attempt(halves, key)
+    folder = f"after-{batch_name(key)}-{uuid.uuid4().hex[:8]}" if earlier_folder is None else earlier_folder
+    documents.write(GOING_BACK, {"to": key, "aside": folder})
     claim_back_to(halves, key)
-    done = Rollback(batch_name(key), f"{halves.root}/set-aside/{aside}")
-    later = [*files.names("manifests"), *files.names("plans")]
-    passed = sorted({name for name in later if name > key})
-    _spark_half(halves, key, done)
-    _move_own_half(halves, key, done)
-    _sinks(halves, key, aside, passed, done)
+    done = Rollback(batch_name(key), f"{halves.root}/set-aside/{folder}")
+    names = [*documents.names("manifests"), *documents.names("plans")]
+    undone_batches = sorted({name for name in names if name > key})
+    _set_aside_spark_half(halves, key, done)
+    _set_aside_own_half(halves, key, done)
+    _set_aside_sink_files(halves, key, folder, undone_batches, done)
     if halves.uri is None:  # the moves must survive a power cut before the note is deleted
         sync_folders_below(halves.root)
-    files.delete(GOING_BACK)
-    files.sync()
-    note_change(files, f"gone back to batch {done.batch}")
-    done.folder = f"{halves.place}/set-aside/{aside}"
+    documents.delete(GOING_BACK)
+    documents.sync()
+    note_change(documents, f"gone back to batch {done.batch}")
+    done.folder = f"{halves.place}/set-aside/{folder}"
     return done
 
 
-def _check(halves: PairedCheckpoint, key: str) -> None:
+def _check_can_go_back(halves: PairedCheckpoint, key: str) -> None:
     check_beginning_complete(halves)
-    keys = kept_batches(halves.files)
+    keys = kept_batches(halves.documents)
     try:
         check_whole(halves, key)
     except UNREADABLE as error:
-        whole = list(whole_batches(halves))
-        others = f"it can be gone back to {' or '.join(map(batch_name, whole))}" if whole else ""
+        batches = list(whole_batches(halves))
+        other_batches = f"it can be gone back to {' or '.join(map(batch_name, batches))}" if batches else ""
         kept = key in keys
         raise CheckpointError(
             f"checkpoint {halves.path!r} cannot go back to batch {batch_name(key)}",
             why=f"{error.what}: {error.why}" if kept else f"its manifest is missing: {_kept_batches_in_words(keys)}",
-            do=f"{others}; or {START_OVER}"
-            if others
+            do=f"{other_batches}; or {START_OVER}"
+            if other_batches
             else f"restore the whole checkpoint from one copy, or {START_OVER}",
         ) from error
 
@@ -331,7 +333,7 @@ def _folder_of_attempt(halves: PairedCheckpoint, key: str) -> str | None:
     """Returns the folder where an earlier attempt has set files aside. Raises CheckpointError if that attempt was to go
     back further."""
     try:
-        note = halves.files.read(GOING_BACK)
+        note = halves.documents.read(GOING_BACK)
     except UNREADABLE:
         return None  # the name of a batch is enough
     if note is None:
@@ -345,45 +347,47 @@ def _folder_of_attempt(halves: PairedCheckpoint, key: str) -> str | None:
     return str(note["aside"])
 
 
-def _spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
+def _set_aside_spark_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
     spark, batch = halves.spark_checkpoint, batch_number(key)
     if batch >= 0:
-        for source, last in spark.logged(batch).items():
+        for source, last in spark.last_entries(batch).items():
             for number in spark.missing(source, last):
-                path, text = f"{spark.root}/sources/{source}/{number}", spark.restored(source, number)
+                path, text = f"{spark.root}/sources/{source}/{number}", spark.restored_entry(source, number)
                 # The checksum of its former content may still exist.
-                write_spark_file(halves.filesystem, path, text, summed=halves.uri is None)
+                write_spark_file(halves.filesystem, path, text, with_checksum=halves.uri is None)
     for name in list(spark.after(batch)):
         folder, _, base = name.rpartition("/")
         for each in (name, f"{folder}/.{base}.crc"):
             _move(halves.filesystem, f"{spark.root}/{each}", f"{done.folder}/spark/{each}", done)
 
 
-def _move_own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
-    files, filesystem = halves.files, halves.filesystem
+def _set_aside_own_half(halves: PairedCheckpoint, key: str, done: Rollback) -> None:
+    documents, filesystem = halves.documents, halves.filesystem
     for folder in ("plans", "manifests"):
-        for batch in files.names(folder):
+        for batch in documents.names(folder):
             if batch > key:
-                path = files.path(f"{folder}/{batch}")
+                path = documents.path(f"{folder}/{batch}")
                 _move(filesystem, path, f"{done.folder}/windbolt/{folder}/{batch}.json", done)
-    for batch in files.entries("segments"):
+    for batch in documents.entries("segments"):
         if batch > key:
-            for base in files.entries(f"segments/{batch}"):
+            for base in documents.entries(f"segments/{batch}"):
                 path = f"segments/{batch}/{base}"
-                _move(filesystem, f"{files.root}/{path}", f"{done.folder}/windbolt/{path}", done)
-            delete_folder(filesystem, f"{files.root}/segments/{batch}")
+                _move(filesystem, f"{documents.root}/{path}", f"{done.folder}/windbolt/{path}", done)
+            delete_folder(filesystem, f"{documents.root}/segments/{batch}")
 
 
-def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], done: Rollback) -> None:
+def _set_aside_sink_files(
+    halves: PairedCheckpoint, key: str, aside: str, undone_batches: list[str], done: Rollback
+) -> None:
     notes: list[SinkNote] = []
     try:
-        notes = read_sinks(halves.files)
+        notes = read_sinks(halves.documents)
     except UNREADABLE as error:
         done.warnings.append(
             f"{error.what}: where sinks write is not known, and their files stay. The next run refuses to write beside "
             "those of later batches, and names them; to go back once more, after that, sets them aside"
         )
-        halves.files.delete(SINKS)
+        halves.documents.delete(SINKS)
     for note in notes:
         if note["kind"] != "files":
             continue
@@ -408,8 +412,8 @@ def _sinks(halves: PairedCheckpoint, key: str, aside: str, passed: list[str], do
         "table": "has appended {} to the table {}; these rows stay. The next run refuses to append such a batch again "
         "until the table is restored, and says how",
     }
-    if passed:
-        span = " to ".join(batch_name(name) for name in dict.fromkeys((passed[0], passed[-1])))
+    if undone_batches:
+        span = " to ".join(batch_name(name) for name in dict.fromkeys((undone_batches[0], undone_batches[-1])))
         for note in notes:
             if note["kind"] in words:
                 words_of_sink = words[note["kind"]].format(f"batch {span}", note.get("table"))
@@ -452,8 +456,8 @@ def reset_bolts(halves: PairedCheckpoint, names: Collection[str], topology: Grap
     before anything is written.
     """
     with naming_a_way_back(halves):
-        manifest = _check_reset(halves, names, topology, check_unclaimed)
-        checkpoint = claimed(halves, "windbolt reset")
+        manifest = _check_reset(halves, names, topology, check_before_claim)
+        checkpoint = claim_checkpoint(halves, "windbolt reset")
         with telling_who_took_over(checkpoint):
             if halves.uri is not None:
                 manifest = _check_reset(halves, names, topology, check_halves)
@@ -470,14 +474,14 @@ def _check_reset(
     """Returns the last manifest. Raises ConfigError or CheckpointError if the bolts cannot be reset."""
     with storage_errors_during("looking at what is to start over", "nothing was changed"):
         manifest = check(halves, resetting=True)
-        known = noted_rules(halves)
-    now = TopologyRules.of(topology)
-    if known is None:
+        stored_rules = read_rules(halves)
+    present_rules = TopologyRules.of(topology)
+    if stored_rules is None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} holds nothing yet", why="no run has begun on it", do="run the topology on it"
         )
-    _check_names(names, known, now)
-    _check_rest(halves, names, known, now, topology)
+    _check_names(names, stored_rules, present_rules)
+    _check_rest(halves, names, stored_rules, present_rules, topology)
     return manifest
 
 
@@ -495,24 +499,24 @@ def _reset(
             before = after.bolts.pop(name, None)
             done.discarded[name] = 0 if before is None else sum(before.pending)
             if name in topology.windowed:
-                after.bolts[name] = _started_over(topology.windowed[name], before)
+                after.bolts[name] = _bolt_before_first_event(topology.windowed[name], before)
         after.bolts = {name: after.bolts[name] for name in topology.windowed}
     with keeping_runs_off(halves, RESETTING, {"bolts": sorted(names)}):
         last = batch_key(-1, True) if manifest is None else batch_key(manifest.batch, manifest.closing)
         for key in filter(checkpoint.planned, next_batches(last)):
             checkpoint.change_run_in_plan(key)
-            done.warnings += _called_already(halves, key)
+            done.warnings += _warnings_about_functions(halves, key)
         # Earlier batches have bolt states of the previous topology.
         checkpoint.replace(after, {TOPOLOGY: TopologyRules.of(topology).to_json()}, forget_earlier=True)
-    note_change(halves.files, f"started over: {', '.join(sorted(names))}")
+    note_change(halves.documents, f"started over: {', '.join(sorted(names))}")
     return done
 
 
-def _called_already(halves: PairedCheckpoint, key: str) -> Iterator[str]:
+def _warnings_about_functions(halves: PairedCheckpoint, key: str) -> Iterator[str]:
     """Yields a warning for each sink whose function may already have been called with a batch that was begun. A record
     or table row gets another id then, but a function sees only the number of the batch."""
     with suppress(*UNREADABLE):
-        for note in read_sinks(halves.files):
+        for note in read_sinks(halves.documents):
             if note["kind"] == "function":
                 yield (
                     f"sink {note['name']!r} may have been called with batch {batch_name(key)}; it is called with it "
@@ -520,27 +524,27 @@ def _called_already(halves: PairedCheckpoint, key: str) -> Iterator[str]:
                 )
 
 
-def _started_over(node: WindowedNode, before: BoltState | None) -> BoltState:
+def _bolt_before_first_event(node: WindowedNode, before: BoltState | None) -> BoltState:
     """Returns a bolt before its first event, except for its counts, which never go back."""
     tasks = [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
     if before is None:
         return BoltState(Accounts(node.streams), tasks)
-    counted = before.accounts.all_by_stream(before.pending)
-    for counts in counted.values():
+    counts_by_stream = before.accounts.all_by_stream(before.pending)
+    for counts in counts_by_stream.values():
         counts["purged"] += counts.pop("pending")
-    columns = next(iter(counted.values()), {})
-    now = {name: [counted.get(stream, {}).get(name, 0) for stream in node.streams] for name in columns}
+    columns = next(iter(counts_by_stream.values()), {})
+    now = {name: [counts_by_stream.get(stream, {}).get(name, 0) for stream in node.streams] for name in columns}
     tasks[0] = replace(tasks[0], bolt=before.totals)
     return BoltState(Accounts(node.streams, now), tasks)
 
 
-def _check_names(names: Collection[str], known: TopologyRules, now: TopologyRules) -> None:
-    there = {**known.bolts, **now.bolts}
+def _check_names(names: Collection[str], stored_rules: TopologyRules, present_rules: TopologyRules) -> None:
+    bolts = {**stored_rules.bolts, **present_rules.bolts}
     for name in names:
-        if name not in there:
+        if name not in bolts:
             raise ConfigError(
-                f"there is no windowed bolt {name!r}{did_you_mean(name, there)}",
-                why=f"the checkpoint and the topology have {', '.join(there) or 'none'}; others keep nothing",
+                f"there is no windowed bolt {name!r}{did_you_mean(name, bolts)}",
+                why=f"the checkpoint and the topology have {', '.join(bolts) or 'none'}; others keep nothing",
                 do="name one of these",
             )
 
@@ -548,15 +552,15 @@ def _check_names(names: Collection[str], known: TopologyRules, now: TopologyRule
 def _check_rest(
     halves: PairedCheckpoint,
     names: Collection[str],
-    known: TopologyRules,
-    now: TopologyRules,
+    stored_rules: TopologyRules,
+    present_rules: TopologyRules,
     topology: Graph,
 ) -> None:
     """Raises CheckpointError if anything but the named bolts differs."""
-    before, after = (without_bolts(note, names) for note in (known, now))
+    before, after = (without_bolts(note, names) for note in (stored_rules, present_rules))
     changed = differences(before, after)
     heartbeat = topology.needs_heartbeat
-    beats = halves.spark_checkpoint.has_heartbeat(len(now.spouts))
+    beats = halves.spark_checkpoint.has_heartbeat(len(present_rules.spouts))
     if not changed and beats is not None and beats != heartbeat:
         changed = [
             "windows follow the clock now, and none did before" if heartbeat else "no window follows the clock any more"

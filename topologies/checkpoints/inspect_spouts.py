@@ -25,7 +25,7 @@ from topologies.engine.event_times import misread_numbers, read_times
 from topologies.engine.failures import failed
 from topologies.engine.kafka_records import check_topics, ranges_between
 from topologies.engine.librdkafka import Admins, RangeReader, Topics, check_spout_options, has_confluent
-from topologies.engine.pulling import Puller, RangePlanner, copied, ranges_in, read_range
+from topologies.engine.pulling import Puller, RangePlanner, copy_for_calls, ranges_in, read_range
 from topologies.graph.graph import Graph, SpoutNode, Stream, WindowedNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
@@ -85,14 +85,14 @@ def refuse_missing(name: str, spout: FileSpout) -> None:
 def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
     """Returns an error if the file or folder of a spout, or the folder before its pattern, does not exist; else
     None."""
-    for given in spout.paths:
-        path, is_pattern = leading(given)
+    for spout_path in spout.paths:
+        path, is_pattern = leading(spout_path)
         entry = look(path)
         exists = entry is not None and (entry.is_folder or not is_pattern)
         if exists or (is_pattern and "://" in path and not is_hdfs(path)):  # stores have no empty folders
             continue
         return ConfigError(
-            f"spout {name!r} reads {given!r}, and {path!r} is not there",
+            f"spout {name!r} reads {spout_path!r}, and {path!r} is not there",
             why="the run would end successfully without having read anything"
             + (" of it" if len(spout.paths) > 1 else ""),
             do="make the folder before the run, or correct the path",
@@ -166,15 +166,15 @@ def first_rows_of_ranges(node: SpoutNode, spout: RangedSpout) -> tuple[FirstRows
         pulled = planner.pull(MOST_ROWS)
     ranges = [] if pulled is None else ranges_in(pulled.rows)
     tables = [schema.empty_table()]
-    with copied(node.name, spout.spout) as caller:
+    with copy_for_calls(node.name, spout.spout) as caller:
         for each in ranges:
             tables.append(read_range(caller, each, schema, node.defaults))
             if sum(map(len, tables)) >= MOST_ROWS:
                 break
-    for each, first in zip(ranges[:1], tables[1:], strict=False):
-        with copied(node.name, spout.spout) as caller:
-            again = read_range(caller, each, schema, node.defaults)
-            if repr(again.to_pylist()) != repr(first.to_pylist()):  # equals() treats NaN as unequal
+    for each, read_before in zip(ranges[:1], tables[1:], strict=False):
+        with copy_for_calls(node.name, spout.spout) as caller:
+            read_again = read_range(caller, each, schema, node.defaults)
+            if repr(read_again.to_pylist()) != repr(read_before.to_pylist()):  # equals() treats NaN as unequal
                 raise caller.error(
                     f"{each.call} returned other rows when it was called again",
                     why="what has crashed is read again: a batch would have other rows than before",
@@ -191,9 +191,9 @@ def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) ->
     soon = {"kafka.default.api.timeout.ms": str(int(_MOST_SECONDS / 3 * 1000)), "kafkaConsumer.pollTimeoutMs": "10000"}
     quick = replace(spout, records_per_batch=MOST_ROWS, options={**spout.options, **soon})
     admins = Admins()
-    check_topics(admins.of, node.name, quick)
+    check_topics(admins.open, node.name, quick)
     topics = Topics(node.name, quick, admins)
-    before = topics.first()
+    before = topics.start_offsets()
     ends, _ = topics.next_batch(before)
     with closing(RangeReader(node.name, quick, admins)) as reader:
         records, _ = reader.read(ranges_between(before, ends))
@@ -209,11 +209,11 @@ def first_rows_of_topics(topology: Graph, node: SpoutNode, spout: KafkaSpout) ->
 
 MOST_OBJECTS, MOST_FILES_OF_KEYS = 1_000, 20
 """Most objects that are examined completely, and most files that are opened for keys."""
-_BLOCK, _LONGEST = 1 << 18, 1 << 24
+_BLOCK_SIZE, _LONGEST_LINE = 1 << 18, 1 << 24
 """Bytes read at a time, and the longest line that is examined."""
 
 
-def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
+def unknown_column_errors(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> list[WindboltError]:
     """Returns an error for each declared column that no object in the files has. None for other formats, and for
     columns with a default.
 
@@ -232,14 +232,16 @@ def unknown_columns(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -
     missing = [column for column in declared if number and column not in keys and column not in node.defaults.columns]
     if number == MOST_OBJECTS or len(files) > MOST_FILES_OF_KEYS:
         missing = _in_no_file(missing, files)
-    return [_unknown(node.name, number, column, others) for column in missing]
+    return [_unknown_column(node.name, number, column, others) for column in missing]
 
 
-def _unknown(spout: str, number: int, column: str, others: list[str]) -> WindboltError:
-    beside = f"the rows have {', '.join(others[:5])}{', ...' if others[5:] else ''} besides" if others else ""
+def _unknown_column(spout: str, number: int, column: str, other_keys: list[str]) -> WindboltError:
+    beside = (
+        f"the rows have {', '.join(other_keys[:5])}{', ...' if other_keys[5:] else ''} besides" if other_keys else ""
+    )
     which = "no row has" if number > 1 else "the only row has no"
     return ConfigError(
-        f"spout {spout!r}: {which} {column!r}{did_you_mean(column, others)}",
+        f"spout {spout!r}: {which} {column!r}{did_you_mean(column, other_keys)}",
         why="; ".join(part for part in ("its values are null", beside) if part),
         do="spell the column as in the input, or leave it out of the schema",
     )
@@ -267,7 +269,7 @@ def _not_in(path: str, columns: list[str]) -> list[str]:
                 continue
             for line in block.split(b"\n"):
                 if any(each in line for each in suspects):
-                    keys = _parsed(line) or {}
+                    keys = _object_of_line(line) or {}
                     missing = {column: name for column, name in missing.items() if column not in keys}
     return list(missing)
 
@@ -283,12 +285,12 @@ def _objects(path: str) -> Iterator[dict[str, object]]:
     with opened(filesystem, inside, "JSON lines", streamed=True) as source:
         for block in _blocks(source):
             for line in block.split(b"\n"):
-                value = _parsed(line)
+                value = _object_of_line(line)
                 if value is not None:
                     yield value
 
 
-def _parsed(line: bytes) -> dict[str, object] | None:
+def _object_of_line(line: bytes) -> dict[str, object] | None:
     """Returns the object of a line; None if it has none."""
     try:
         value = json.loads(line)
@@ -300,7 +302,7 @@ def _parsed(line: bytes) -> dict[str, object] | None:
 def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
     """Yields whole lines, many at a time."""
     rest = b""
-    while (block := source.read(_BLOCK)) and len(rest) <= _LONGEST:
+    while (block := source.read(_BLOCK_SIZE)) and len(rest) <= _LONGEST_LINE:
         lines, newline, rest = (rest + block).rpartition(b"\n")
         if newline:
             yield lines
@@ -310,43 +312,43 @@ def _blocks(source: pa.NativeFile) -> Iterator[bytes]:
 # The columns of a spout that are event times for bolts: bolts that read the spout, and bolts behind plain bolts.
 
 
-def direct_columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> list[str]:
+def direct_time_columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> list[str]:
     """Returns the columns on which bolts that read the spout directly depend."""
-    return [name for name, first in _columns(topology, node, schema).items() if not first]
+    return [name for name, plain_bolt in _time_columns(topology, node, schema).items() if not plain_bolt]
 
 
-def columns_behind(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+def time_columns_after_plain_bolts(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
     """Returns the columns on which only bolts behind plain bolts depend, each with the first plain bolt, which may
     change it."""
-    return {name: first for name, first in _columns(topology, node, schema).items() if first}
+    return {name: plain_bolt for name, plain_bolt in _time_columns(topology, node, schema).items() if plain_bolt}
 
 
-def _columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
+def _time_columns(topology: Graph, node: SpoutNode, schema: pa.Schema) -> dict[str, str]:
     changed_by: dict[str, str] = {}
     for part in topology.windowed.values():
         field = part.bolt.settings.timestamp_field
         if field is None or field not in schema.names or not is_time(schema.field(field).type):
             continue
         for each in part.inputs:
-            for first in _ways(topology, (node.name, DEFAULT_STREAM), each.stream):
-                changed_by[field] = min(first, changed_by.get(field, first))
+            for plain_bolt in _first_plain_bolts(topology, (node.name, DEFAULT_STREAM), each.stream):
+                changed_by[field] = min(plain_bolt, changed_by.get(field, plain_bolt))
     return changed_by
 
 
-def _ways(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:
+def _first_plain_bolts(topology: Graph, spout: Stream, stream: Stream) -> Iterator[str]:
     """Yields, for each path from the spout to a stream with its events, the first plain bolt of the path; "" for a path
     without plain bolts."""
     if stream == spout:
         yield ""
-    plain = topology.plain.get(stream[0])
-    for each in () if plain is None else plain.inputs:
-        yield from (first or stream[0] for first in _ways(topology, spout, each.stream))
+    node = topology.plain.get(stream[0])
+    for each in () if node is None else node.inputs:
+        yield from (plain_bolt or stream[0] for plain_bolt in _first_plain_bolts(topology, spout, each.stream))
 
 
 # Calls timestamp extractors of bolts with the first rows of their spouts.
 
 
-def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
+def findings_of_extractor(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
     """Returns the times from a bolt's extractor for the first rows of a spout, and the first rows on which it fails.
 
     A row without a time is a warning, because a run counts it as invalid. It is a problem if no row has a time, or if
@@ -360,29 +362,35 @@ def extracted_times(node: WindowedNode, spout: str, rows: pa.Table) -> Findings:
         except WindboltError as error:
             return Findings(problems=(error,))
         except USER_EXCEPTIONS as error:
-            return Findings(problems=(_fails(node, spout, error, rows, "the first rows"),))
-        wrong = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
-        if not wrong:
+            return Findings(problems=(_extractor_failure(node, spout, error, rows, "the first rows"),))
+        rows_without_time = [] if reasons is None else [row for row, reason in enumerate(reasons) if reason]
+        if not rows_without_time:
             warning = misread_numbers(f"bolt {node.name!r}", node, int(times.max()))
             span = f"{show(int(times.min()))} to {show(int(times.max()))}, for {node.name}"
             return Findings((("times", span),), warnings=() if warning is None else (warning,))
-        found = (_wrong_rows(node, spout, rows, wrong, str(reasons[wrong[0]])),)  # type: ignore[index]  # not None here
-    return Findings(problems=found) if len(wrong) == rows.num_rows else Findings(warnings=found)
+        errors = (_wrong_rows(node, spout, rows, rows_without_time, str(reasons[rows_without_time[0]])),)  # type: ignore[index]  # not None here
+    return Findings(problems=errors) if len(rows_without_time) == rows.num_rows else Findings(warnings=errors)
 
 
-def _wrong_rows(node: WindowedNode, spout: str, rows: pa.Table, wrong: list[int], reason: str) -> ConfigError:
-    which = f"{len(wrong):,} of the first {rows.num_rows:,} rows"
-    error = None if node.bolt.settings.extractor_on_columns else _raised(node, rows.slice(wrong[0], 1))
+def _wrong_rows(
+    node: WindowedNode, spout: str, rows: pa.Table, rows_without_time: list[int], reason: str
+) -> ConfigError:
+    which = f"{len(rows_without_time):,} of the first {rows.num_rows:,} rows"
+    error = (
+        None
+        if node.bolt.settings.extractor_on_columns
+        else _exception_of_extractor(node, rows.slice(rows_without_time[0], 1))
+    )
     if error is not None:
-        return _fails(node, spout, error, rows, which)
+        return _extractor_failure(node, spout, error, rows, which)
     return ConfigError(
         f"the timestamp extractor of bolt {node.name!r} gives no usable time to {which} of {spout!r}",
-        why=f"{reason}, first for row {wrong[0]}",
+        why=f"{reason}, first for row {rows_without_time[0]}",
         do="return a datetime or whole milliseconds for each event; a run counts such rows as invalid",
     )
 
 
-def _raised(node: WindowedNode, row: pa.Table) -> BaseException | None:
+def _exception_of_extractor(node: WindowedNode, row: pa.Table) -> BaseException | None:
     """Calls the extractor for a row and returns its exception, or None. The earlier call has kept only the text of the
     exception, not the line."""
     extractor = node.bolt.settings.timestamp_extractor
@@ -394,7 +402,7 @@ def _raised(node: WindowedNode, row: pa.Table) -> BaseException | None:
     return None
 
 
-def _fails(node: WindowedNode, spout: str, error: BaseException, rows: pa.Table, which: str) -> ConfigError:
+def _extractor_failure(node: WindowedNode, spout: str, error: BaseException, rows: pa.Table, which: str) -> ConfigError:
     settings = node.bolt.settings
     on_error = settings.extractor_on_error or ("stop" if settings.extractor_on_columns else "errors")
     stops = on_error == "stop" or not is_caused_by_event(error)
@@ -408,13 +416,13 @@ def _fails(node: WindowedNode, spout: str, error: BaseException, rows: pa.Table,
 # How the times of text files are written, according to their first rows, and how they are read.
 
 
-_ROWS, _CHUNKS = 1_000, 5
+_MOST_TIMES, _MOST_CHUNKS = 1_000, 5
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*")
 _OFFSET = re.compile(r".*\d\s*([Zz]|[+-]\d\d(:?\d\d)?)\s*", re.DOTALL)
 _DAY = re.compile(r"\s*\d{4}-\d\d-\d\d\s*")
 
 
-def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> dict[str, str]:
+def time_formats_in_words(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> dict[str, str]:
     """Describes, for each column with times, the form of its first values and their reading; ``reasons`` cover
     unreadable values. Empty for formats with times of their own.
 
@@ -436,41 +444,46 @@ def written_times(node: SpoutNode, spout: FileSpout, files: list[FoundFile]) -> 
         with reached(file.path):
             filesystem, path = locate_file(file.path)
         read = reader.read(filesystem, FileSplit(path), texts, optional=node.defaults.columns)
-        for table, _, _ in islice(read, _CHUNKS):
+        for table, _, _ in islice(read, _MOST_CHUNKS):
             rows = pa.concat_tables([rows, table])
-        if len(rows) >= _ROWS:
+        if len(rows) >= _MOST_TIMES:
             break
-    rows = rows.slice(0, _ROWS)
+    rows = rows.slice(0, _MOST_TIMES)
     forms: Mapping[str, str] = dict(spout.format.times)
     return {
-        field.name: _in_words(rows.column(field.name), field.type, forms.get(field.name), spout.timezone)
+        field.name: _times_in_words(rows.column(field.name), field.type, forms.get(field.name), spout.timezone)
         for field in columns
     }
 
 
-def _in_words(texts: pa.ChunkedArray, kind: pa.DataType, form: str | None, zone: str | None) -> str:
+def _times_in_words(texts: pa.ChunkedArray, time_type: pa.DataType, form: str | None, zone: str | None) -> str:
     texts = pc.drop_null(texts).combine_chunks()
     if not len(texts):
         return "no values"
-    moments, _ = parse_text(texts, kind) if form is None else form_of(form).parse(texts, kind)
-    found = texts.filter(pc.is_valid(moments)).to_pylist()
-    if not found:
+    moments, _ = parse_text(texts, time_type) if form is None else form_of(form).parse(texts, time_type)
+    readable = texts.filter(pc.is_valid(moments)).to_pylist()
+    if not readable:
         return ""
-    where = "" if pa.types.is_date(kind) else f", in {zone or 'UTC'}"
+    zone_words = "" if pa.types.is_date(time_type) else f", in {zone or 'UTC'}"
     if form is not None:
         read = f"numbers of {unit_in_words(form)}" if is_unit(form) else f"{form!r}"
-        where = "" if is_unit(form) or "%z" in form else where
-        changed = _at_clock_changes(pc.drop_null(moments), zone) if where else ""
-        return f"written like {short_repr(found[0])}, read as {read}{where}{changed}"
-    kinds: dict[str, list[str]] = {}
-    for text in found:
-        kinds.setdefault(_how(text, where, is_date=pa.types.is_date(kind)), []).append(text)
-    often = sorted(kinds.items(), key=lambda each: -len(each[1]))
-    forms = [f"like {short_repr(each[0])}, {how}" for how, each in often]
-    if len(often) > 1:
-        forms = [f"{len(each):,} {text}" for text, (_, each) in zip(forms, often, strict=True)]
-    bare = pa.array([_how(text, where, is_date=not where).startswith("without") for text in found], pa.bool_())
-    return "written " + "; ".join(forms) + _at_clock_changes(pc.drop_null(moments).filter(bare), zone)
+        zone_words = "" if is_unit(form) or "%z" in form else zone_words
+        changed = _at_clock_changes(pc.drop_null(moments), zone) if zone_words else ""
+        return f"written like {short_repr(readable[0])}, read as {read}{zone_words}{changed}"
+    texts_by_reading: dict[str, list[str]] = {}
+    for text in readable:
+        texts_by_reading.setdefault(
+            _reading_in_words(text, zone_words, is_date=pa.types.is_date(time_type)), []
+        ).append(text)
+    by_frequency = sorted(texts_by_reading.items(), key=lambda each: -len(each[1]))
+    descriptions = [f"like {short_repr(each[0])}, {reading}" for reading, each in by_frequency]
+    if len(by_frequency) > 1:
+        descriptions = [f"{len(each):,} {text}" for text, (_, each) in zip(descriptions, by_frequency, strict=True)]
+    without_offset = pa.array(
+        [_reading_in_words(text, zone_words, is_date=not zone_words).startswith("without") for text in readable],
+        pa.bool_(),
+    )
+    return "written " + "; ".join(descriptions) + _at_clock_changes(pc.drop_null(moments).filter(without_offset), zone)
 
 
 def _at_clock_changes(local: pa.Array, zone: str | None) -> str:
@@ -479,8 +492,8 @@ def _at_clock_changes(local: pa.Array, zone: str | None) -> str:
         return ""
     twice = never = 0
     for moment in local.to_pylist():
-        first, second = (moment.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset() for fold in (0, 1))
-        twice, never = twice + (first > second), never + (first < second)
+        earlier_offset, later_offset = (moment.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset() for fold in (0, 1))
+        twice, never = twice + (earlier_offset > later_offset), never + (earlier_offset < later_offset)
     parts = [
         f"{twice:,} of an hour that is there twice, taken for the first" if twice else "",
         f"{never:,} of an hour that is skipped, counted from before it" if never else "",
@@ -488,12 +501,14 @@ def _at_clock_changes(local: pa.Array, zone: str | None) -> str:
     return "".join(f"; {each}" for each in parts if each)
 
 
-def _how(text: str, where: str, *, is_date: bool) -> str:
+def _reading_in_words(text: str, zone_words: str, *, is_date: bool) -> str:
     if is_date:
         return "as a day"
     if _NUMBER.fullmatch(text):
         return "read as milliseconds since 1970"
-    return "with its offset" if _OFFSET.fullmatch(text) and not _DAY.fullmatch(text) else f"without an offset{where}"
+    return (
+        "with its offset" if _OFFSET.fullmatch(text) and not _DAY.fullmatch(text) else f"without an offset{zone_words}"
+    )
 
 
 # Findings about a topology's spouts without a run.
@@ -503,7 +518,7 @@ _MOST_SECONDS = 3.0
 """Seconds that a Kafka broker has to respond."""
 
 
-def find_sources(topology: Graph) -> dict[str, Findings]:
+def inspect_spouts(topology: Graph) -> dict[str, Findings]:
     """Returns the findings about each spout, by name. Reads a few rows, except of spouts that need Spark."""
     return {name: _findings_of_spout(topology, node) for name, node in topology.spouts.items()}
 
@@ -517,7 +532,7 @@ def suspicious_input(topology: Graph) -> list[WindboltError]:
                 files = node.spout.listed()
                 if not files:
                     found += [] if missing_input(node.name, node.spout) else [_no_file(node.name, node.spout)]
-                found += unknown_columns(node, node.spout, files)
+                found += unknown_column_errors(node, node.spout, files)
     return found
 
 
@@ -527,17 +542,17 @@ def _findings_of_spout(topology: Graph, node: SpoutNode) -> Findings:  # noqa: P
             case FileSpout() as spout if not spout.is_here:
                 return Findings((("read", "nothing: these files are not on this machine"),))
             case FileSpout() as spout:
-                return _of_files(topology, node, spout)
+                return _findings_of_files(topology, node, spout)
             case MemorySpout() as spout:
                 return _findings_of_rows(topology, node, first_rows_of_memory(node, spout))
             case PulledSpout() as spout:
                 return _findings_of_rows(topology, node, first_rows_of_users_spout(node, spout))
             case RangedSpout() as spout:
-                first, partitions = first_rows_of_ranges(node, spout)
-                found = _findings_of_rows(topology, node, first)
+                first_rows, partitions = first_rows_of_ranges(node, spout)
+                found = _findings_of_rows(topology, node, first_rows)
                 return replace(found, facts=(("partitions", f"{partitions:,}"), *found.facts))
             case KafkaSpout() as spout:
-                return _of_kafka(topology, node, spout)
+                return _findings_of_kafka(topology, node, spout)
     except SpoutError as error:
         return Findings(problems=(error,))
     except WindboltError as error:
@@ -545,27 +560,27 @@ def _findings_of_spout(topology: Graph, node: SpoutNode) -> Findings:  # noqa: P
     return Findings((("read", "nothing: Spark makes this DataFrame"),))
 
 
-def _of_files(topology: Graph, node: SpoutNode, spout: FileSpout) -> Findings:
+def _findings_of_files(topology: Graph, node: SpoutNode, spout: FileSpout) -> Findings:
     missing = missing_input(node.name, spout)
     if missing is not None:
         return Findings(problems=(missing,))
     files = spout.listed()
     if not files:
         return Findings((("files", "none yet"),), warnings=(_no_file(node.name, spout),))
-    first = first_rows_of_files(node, spout, files)
-    found = _findings_of_rows(topology, node, first, written_times(node, spout, files))
+    first_rows = first_rows_of_files(node, spout, files)
+    found = _findings_of_rows(topology, node, first_rows, time_formats_in_words(node, spout, files))
     number = f"{len(files):,}, the first is {os.path.basename(files[0].path)}"
-    warnings = (*found.warnings, *unknown_columns(node, spout, files))
+    warnings = (*found.warnings, *unknown_column_errors(node, spout, files))
     return Findings((("files", number), *_folders(spout, files[0].path), *found.facts), found.problems, warnings)
 
 
-def _folders(spout: FileSpout, first: str) -> Iterator[tuple[str, str]]:
+def _folders(spout: FileSpout, path: str) -> Iterator[tuple[str, str]]:
     """Yields facts about the folders of the first file: columns read from folders, and folders that are not read."""
     with suppress(DataError):  # reading the file raises it too
-        texts = spout.partition_of(first).texts
+        texts = spout.partition_of(path).texts
         if spout.partitions.names:
             yield "folders", ", ".join(f"{name}={texts[name]}" for name in spout.partitions.names if name in texts)
-        others = undeclared(first, spout.partitions)
+        others = undeclared(path, spout.partitions)
         if others is not None:
             yield "folders", f"not all are read as columns; partition_columns={others!r} does that"
 
@@ -574,7 +589,7 @@ _VALUE = re.compile(r"(column '[^']*': ).*?( is no | cannot be read as | is not 
 _MOST_REASONS = 5
 
 
-def _summed_up(reasons: Sequence[str]) -> str:
+def _reasons_in_words(reasons: Sequence[str]) -> str:
     """Returns each kind of reason once, with its number and an example. Reasons of one kind differ only in the
     value."""
     kinds: dict[str, list[str]] = {}
@@ -582,35 +597,40 @@ def _summed_up(reasons: Sequence[str]) -> str:
         kinds.setdefault(_VALUE.sub(r"\1\2", reason), []).append(reason)
     if len(kinds) == 1:
         return reasons[0]
-    often = sorted(kinds.values(), key=len, reverse=True)
-    shown = [f"{len(each):,} times {each[0]}" if len(each) > 1 else each[0] for each in often[:_MOST_REASONS]]
-    return "; ".join(shown) + (f"; and {len(often) - len(shown)} other reasons" if len(often) > len(shown) else "")
+    by_frequency = sorted(kinds.values(), key=len, reverse=True)
+    shown = [f"{len(each):,} times {each[0]}" if len(each) > 1 else each[0] for each in by_frequency[:_MOST_REASONS]]
+    return "; ".join(shown) + (
+        f"; and {len(by_frequency) - len(shown)} other reasons" if len(by_frequency) > len(shown) else ""
+    )
 
 
 def _findings_of_rows(
-    topology: Graph, node: SpoutNode, first: FirstRows, written: Mapping[str, str] = MappingProxyType({})
+    topology: Graph, node: SpoutNode, first_rows: FirstRows, formats: Mapping[str, str] = MappingProxyType({})
 ) -> Findings:
-    facts = [("read", _counted(first))]
-    if first.rows.num_rows:
-        facts.append(("such as", _example(first)))
-    times = direct_columns(topology, node, first.rows.schema)
-    later = columns_behind(topology, node, first.rows.schema)
-    spans = {column: _span(first, column) for column in times}
-    spans |= {column: f"{_span(first, column)}, as {bolt} gets them" for column, bolt in later.items()}
-    spans = {column: spans.get(column) or _range(first.rows.column(column)) for column in [*spans, *written]}
-    facts += [(column, "; ".join(filter(None, (span, written.get(column))))) for column, span in spans.items()]
+    facts = [("read", _count_in_words(first_rows))]
+    if first_rows.rows.num_rows:
+        facts.append(("such as", _example(first_rows)))
+    times = direct_time_columns(topology, node, first_rows.rows.schema)
+    times_after_plain_bolts = time_columns_after_plain_bolts(topology, node, first_rows.rows.schema)
+    spans = {column: _time_span(first_rows, column) for column in times}
+    spans |= {
+        column: f"{_time_span(first_rows, column)}, as {bolt} gets them"
+        for column, bolt in times_after_plain_bolts.items()
+    }
+    spans = {column: spans.get(column) or _value_span(first_rows.rows.column(column)) for column in [*spans, *formats]}
+    facts += [(column, "; ".join(filter(None, (span, formats.get(column))))) for column, span in spans.items()]
     problems, warnings = list[WindboltError](), list[WindboltError]()
-    if first.reasons:
+    if first_rows.reasons:
         error = ConfigError(
-            f"spout {node.name!r}: {len(first.reasons):,} of the first {first.number:,} rows cannot be read",
-            why=_summed_up(first.reasons),
-            do=f"{_what_to_correct(node, first.reasons)}; a run "
+            f"spout {node.name!r}: {len(first_rows.reasons):,} of the first {first_rows.number:,} rows cannot be read",
+            why=_reasons_in_words(first_rows.reasons),
+            do=f"{_what_to_correct(node, first_rows.reasons)}; a run "
             + ("stops at such a row" if topology.stop_on_invalid else "counts such rows as invalid"),
         )
-        (warnings if first.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
+        (warnings if first_rows.rows.num_rows and not topology.stop_on_invalid else problems).append(error)
     for column in times:
-        _judge_times(node.name, first, column, problems, warnings)
-    for each in _extracted(topology, node, first):
+        _judge_times(node.name, first_rows, column, problems, warnings)
+    for each in _findings_of_extractors(topology, node, first_rows):
         facts += each.facts
         problems += each.problems
         warnings += each.warnings
@@ -619,63 +639,67 @@ def _findings_of_rows(
 
 def _what_to_correct(node: SpoutNode, reasons: Sequence[str]) -> str:
     others = any(reason != TOMBSTONE for reason in reasons)
-    written = "what is produced" if isinstance(node.spout, KafkaSpout) else "the files"
-    ways = [f"correct the schema, or {written}"] * others
+    origin = "what is produced" if isinstance(node.spout, KafkaSpout) else "the files"
+    remedies = [f"correct the schema, or {origin}"] * others
     if TOMBSTONE in reasons:
-        ways.append('tombstones="skip" leaves out records without a value, and tombstones="rows" makes rows of them')
-    return "; ".join(ways)
+        remedies.append(
+            'tombstones="skip" leaves out records without a value, and tombstones="rows" makes rows of them'
+        )
+    return "; ".join(remedies)
 
 
-def _extracted(topology: Graph, node: SpoutNode, first: FirstRows) -> list[Findings]:
+def _findings_of_extractors(topology: Graph, node: SpoutNode, first_rows: FirstRows) -> list[Findings]:
     """Runs the extractors of the bolts that read the spout on its first rows. Returns nothing if the rows lack columns
     that only a run adds, such as the path of their file."""
-    if first.rows.column_names != node.outputs[DEFAULT_STREAM].names:
+    if first_rows.rows.column_names != node.outputs[DEFAULT_STREAM].names:
         return []
     return [
-        extracted_times(part, node.name, first.rows)
+        findings_of_extractor(part, node.name, first_rows.rows)
         for part in topology.windowed.values()
         if part.bolt.settings.timestamp_extractor is not None
         and any(each.stream == (node.name, DEFAULT_STREAM) for each in part.inputs)
     ]
 
 
-def _example(first: FirstRows) -> str:
-    columns = python_columns(first.rows.slice(0, 1))
+def _example(first_rows: FirstRows) -> str:
+    columns = python_columns(first_rows.rows.slice(0, 1))
     row = {name: values[0] for name, values in columns.items()}
-    return json.dumps(row, default=_text, ensure_ascii=False)
+    return json.dumps(row, default=_as_text, ensure_ascii=False)
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return show(from_datetime(value)) if isinstance(value, datetime) else str(value)
 
 
-def _counted(first: FirstRows) -> str:
-    if first.number < MOST_ROWS:
-        return "no rows" if not first.number else f"{first.number:,} row{'' if first.number == 1 else 's'}"
-    return f"the first {first.number:,} rows"
+def _count_in_words(first_rows: FirstRows) -> str:
+    if first_rows.number < MOST_ROWS:
+        return (
+            "no rows" if not first_rows.number else f"{first_rows.number:,} row{'' if first_rows.number == 1 else 's'}"
+        )
+    return f"the first {first_rows.number:,} rows"
 
 
-def _span(first: FirstRows, column: str) -> str:
-    times = _valid_times(first, column)
+def _time_span(first_rows: FirstRows, column: str) -> str:
+    times = _valid_times(first_rows, column)
     return f"{show(min(times))} to {show(max(times))}" if times else "no times"
 
 
-def _range(values: pa.ChunkedArray) -> str:
+def _value_span(values: pa.ChunkedArray) -> str:
     bounds = [plain(each) for each in pc.min_max(values).values()]
-    low, high = (_text(each) for each in bounds)
+    low, high = (_as_text(each) for each in bounds)
     return "" if bounds[0] is None else f"{low} to {high}"
 
 
-def _valid_times(first: FirstRows, column: str) -> list[int]:
-    times, reasons = from_column(first.rows.column(column))
+def _valid_times(first_rows: FirstRows, column: str) -> list[int]:
+    times, reasons = from_column(first_rows.rows.column(column))
     valid: list[int] = (times if reasons is None else times[reasons == ""]).tolist()
     return valid
 
 
 def _judge_times(
-    name: str, first: FirstRows, column: str, problems: list[WindboltError], warnings: list[WindboltError]
+    name: str, first_rows: FirstRows, column: str, problems: list[WindboltError], warnings: list[WindboltError]
 ) -> None:
-    times, rows = _valid_times(first, column), first.rows.num_rows
+    times, rows = _valid_times(first_rows, column), first_rows.rows.num_rows
     if len(times) < rows:
         error = ConfigError(
             f"spout {name!r}: {rows - len(times):,} of the first {rows:,} rows have no usable time in {column!r}",
@@ -706,7 +730,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
     )
 
 
-def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
+def _findings_of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     """Reads the first records if the Kafka package is installed; otherwise tests the connection to a broker."""
     refusals = []
     for server in spout.servers.split(","):
@@ -717,7 +741,7 @@ def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
             refusals.append(f"{server.strip()}: {error}")
             continue
         if has_confluent():
-            return _of_records(topology, node, spout)
+            return _findings_of_records(topology, node, spout)
         reason = "the package confluent-kafka is missing (pip install 'windbolt[kafka]')"
         return Findings((("read", f"nothing: {reason}; {server.strip()} can be connected to"),))
     problem = ConfigError(
@@ -728,7 +752,7 @@ def _of_kafka(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     return Findings((("read", "nothing"),), warnings=(problem,))
 
 
-def _of_records(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
+def _findings_of_records(topology: Graph, node: SpoutNode, spout: KafkaSpout) -> Findings:
     try:
         check_spout_options(node.name, spout)
     except ConfigError as error:  # Spark may support them

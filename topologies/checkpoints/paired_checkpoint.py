@@ -49,7 +49,7 @@ from windowing.errors import CheckpointError, DamagedCheckpoint, TakenOver
 
 TOPOLOGY, START = "topology", "start"
 """Names of the notes with the topology of the checkpoint, and with the start of its first run."""
-FILES = (f"windbolt/{START}.json", *(f"windbolt/{name}" for name in FIRST_FILES), "spark/offsets/0")
+SAMPLE_FILES = (f"windbolt/{START}.json", *(f"windbolt/{name}" for name in FIRST_FILES), "spark/offsets/0")
 """Files that a run writes into a checkpoint: one in each folder that will have more."""
 GOING_BACK = "going-back"
 """Note of going back to an earlier batch; while it exists, no run begins."""
@@ -76,7 +76,7 @@ class FolderLock:
     def __init__(self, path: str, filesystem: pafs.FileSystem, folder: str | None) -> None:
         """``path``: the checkpoint, as the user names it. Locks nothing yet."""
         self.path, self.filesystem, self.folder = path, filesystem, folder
-        self._held: IO[str] | None = None
+        self._lock_file: IO[str] | None = None
 
     def take(self) -> None:
         """Locks the checkpoint against all others. Raises CheckpointError if it is already locked, or is not
@@ -84,10 +84,10 @@ class FolderLock:
         if self.folder is None:
             return
         with as_storage_error(f"checkpoint {self.path}", "written to"):
-            self._held = self._open_lock_file(self.folder)
-            self._take(self._held, fcntl.LOCK_EX)
+            self._lock_file = self._open_lock_file(self.folder)
+            self._take(self._lock_file, fcntl.LOCK_EX)
         try:
-            self._sign(self._held)
+            self._sign(self._lock_file)
             refresh_listings(self.folder)
         except BaseException:
             self.release()
@@ -99,20 +99,20 @@ class FolderLock:
         if self.folder is None:
             return
         with suppress(OSError):  # nobody has locked it yet, or it is a copy without runs
-            self._held = open(f"{self.folder}/.lock", encoding="utf-8", errors="replace")  # noqa: SIM115
-        if self._held is not None:
-            self._take(self._held, fcntl.LOCK_SH)
+            self._lock_file = open(f"{self.folder}/.lock", encoding="utf-8", errors="replace")  # noqa: SIM115
+        if self._lock_file is not None:
+            self._take(self._lock_file, fcntl.LOCK_SH)
 
     def release(self) -> None:
         """Unlocks the checkpoint."""
-        if self._held is not None:
-            self._held.close()
+        if self._lock_file is not None:
+            self._lock_file.close()
 
-    def _sign(self, held: IO[str]) -> None:
+    def _sign(self, lock_file: IO[str]) -> None:
         with as_storage_error(f"checkpoint {self.path}", "written to"):
-            held.truncate(0)
-            held.write(f"process {os.getpid()}")
-            held.flush()
+            lock_file.truncate(0)
+            lock_file.write(f"process {os.getpid()}")
+            lock_file.flush()
 
     def _open_lock_file(self, folder: str) -> IO[str]:
         try:
@@ -125,18 +125,18 @@ class FolderLock:
                 do="name a folder that this user may write to",
             ) from error
 
-    def _take(self, held: IO[str], kind: int) -> None:
+    def _take(self, lock_file: IO[str], kind: int) -> None:
         try:
-            fcntl.flock(held, kind | fcntl.LOCK_NB)
+            fcntl.flock(lock_file, kind | fcntl.LOCK_NB)
         except OSError as error:
-            held.seek(0)
-            owner = held.read().strip() or "another process"
-            held.close()
-            own = owner == f"process {os.getpid()}"
+            lock_file.seek(0)
+            owner = lock_file.read().strip() or "another process"
+            lock_file.close()
+            is_ours = owner == f"process {os.getpid()}"
             raise CheckpointError(
                 f"checkpoint {self.path!r} is in use by {owner}",
                 why="two runs on one checkpoint would delete each other's state",
-                do=f"stop the other run{' (windbolt.runs() has those in the background)' if own else ''}, "
+                do=f"stop the other run{' (windbolt.runs() has those in the background)' if is_ours else ''}, "
                 "or give this one a checkpoint of its own",
             ) from error
 
@@ -159,20 +159,20 @@ class PairedCheckpoint:
         """Raises CheckpointError if the path cannot be a checkpoint, or its place cannot be reached."""
         check_named(path)
         self.path = path.rstrip("/") or "/"
-        with self._reached():
+        with self._as_unreachable_error():
             self.filesystem, self.root, self.uri = locate(self.path)
             if self.uri is not None:
                 self.filesystem.get_file_info(self.root)
         self.spark = f"{hadoop_name(self.uri).rstrip('/')}/spark" if self.uri else f"{self.root}/spark"
         """Path of Spark's half, in Spark's notation."""
         self.lock = FolderLock(self.path, self.filesystem, None if self.uri else self.root)
-        self.files = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
+        self.documents = SealedFolder(f"{self.root}/windbolt", self.filesystem, self.uri)
         self.spark_checkpoint = SparkCheckpoint(self.filesystem, f"{self.root}/spark")
         self.is_beginning = False
         """True while this object writes the checkpoint's first events (``savepoint.py``)."""
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _as_unreachable_error(self) -> Iterator[None]:
         """Raises CheckpointError if the file system cannot be reached, which is not damage; nothing was written."""
         try:
             yield
@@ -187,12 +187,12 @@ class PairedCheckpoint:
     @property
     def place(self) -> str:
         """The folder as the user names it, without options."""
-        return self.files.shown_name.removesuffix("/windbolt")
+        return self.documents.shown_name.removesuffix("/windbolt")
 
     @property
     def has_our_half(self) -> bool:
         """True if the folder ``windbolt/`` exists."""
-        return path_exists(self.filesystem, self.files.root)
+        return path_exists(self.filesystem, self.documents.root)
 
     @property
     def found(self) -> bool:
@@ -215,7 +215,7 @@ class PairedCheckpoint:
 
 def check_reset_complete(halves: PairedCheckpoint) -> None:
     """Raises CheckpointError if a reset of bolts is incomplete."""
-    note = halves.files.read(RESETTING)
+    note = halves.documents.read(RESETTING)
     if note is not None:
         bolts = " ".join(map(shlex.quote, note["bolts"]))
         raise CheckpointError(
@@ -227,7 +227,7 @@ def check_reset_complete(halves: PairedCheckpoint) -> None:
 
 def check_gone_back(halves: PairedCheckpoint) -> None:
     """Raises CheckpointError if going back to an earlier batch is incomplete."""
-    note = halves.files.read(GOING_BACK)
+    note = halves.documents.read(GOING_BACK)
     if note is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} is still going back to batch {batch_name(note['to'])}",
@@ -238,22 +238,22 @@ def check_gone_back(halves: PairedCheckpoint) -> None:
 
 def check_savepoint_complete(halves: PairedCheckpoint) -> None:
     """Raises CheckpointError if this is an incomplete savepoint."""
-    note = halves.files.read(SAVEPOINT)
+    note = halves.documents.read(SAVEPOINT)
     if note is not None and not note["complete"]:
-        again = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
+        remedy = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
         if note.get("repaired"):
-            again = "call windbolt.state.repair once more with this destination, which starts over (it repaired "
-            again += f"{', '.join(note['repaired'])})"
+            remedy = "call windbolt.state.repair once more with this destination, which starts over (it repaired "
+            remedy += f"{', '.join(note['repaired'])})"
         raise CheckpointError(
             f"{halves.path!r} is a savepoint that is not complete",
             why="taking it was interrupted, and some of the state may be missing",
-            do=again,
+            do=remedy,
         )
 
 
 def check_beginning_complete(halves: PairedCheckpoint) -> None:
     """Raises CheckpointError if giving the checkpoint its first events (``state.begin``) was interrupted."""
-    if not halves.is_beginning and halves.files.read(BEGINNING) is not None:
+    if not halves.is_beginning and halves.documents.read(BEGINNING) is not None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not have the events yet that it is to begin with",
             why="they were being given to it, and that did not complete",
@@ -282,18 +282,18 @@ def naming_a_way_back(halves: PairedCheckpoint) -> Iterator[None]:
 
 def advice(halves: PairedCheckpoint) -> str:
     """Returns advice on a damaged checkpoint."""
-    whole = next(whole_batches(halves), None)
-    if whole is None:
+    batch = next(whole_batches(halves), None)
+    if batch is None:
         return f"no batch can be gone back to; restore the whole checkpoint from one copy, or {START_OVER}"
-    return f"go back to batch {batch_name(whole)}, which is whole: {back_to_command(halves, whole)}; or {START_OVER}"
+    return f"go back to batch {batch_name(batch)}, which is whole: {back_to_command(halves, batch)}; or {START_OVER}"
 
 
 def whole_batches(halves: PairedCheckpoint) -> Iterator[str]:
     """Yields the batches to which the run can go back, the last one first."""
-    kept: list[str] = []
+    kept_keys: list[str] = []
     with suppress(*UNREADABLE):
-        kept = kept_batches(halves.files)
-    for key in reversed(kept):
+        kept_keys = kept_batches(halves.documents)
+    for key in reversed(kept_keys):
         with suppress(*UNREADABLE):
             check_whole(halves, key)
             yield key
@@ -323,35 +323,35 @@ def check_halves(halves: PairedCheckpoint, *, resetting: bool = False) -> Manife
 
     ``resetting``: True if the caller will complete an incomplete reset, which is then no error.
     """
-    spark = check_ours_is_there(halves)
+    spark = check_our_half(halves)
     if not resetting:
         check_reset_complete(halves)
     check_gone_back(halves)
-    keys = halves.files.names("manifests")
-    manifest = read_manifest(halves.files, keys[-1]) if keys else None
-    _check_notes(halves, begun=bool(keys or spark.planned or halves.files.names("plans")))
+    keys = halves.documents.names("manifests")
+    manifest = read_manifest(halves.documents, keys[-1]) if keys else None
+    _check_notes(halves, begun=bool(keys or spark.planned or halves.documents.names("plans")))
     if manifest is not None and (manifest.batch >= 0 or spark.committed):
         _check_query(halves, manifest, spark)
     elif manifest is None and spark.committed:
-        raise _refused(halves, "the windbolt half holds no batch", spark.in_words)
+        raise _unusable(halves, "the windbolt half holds no batch", spark.in_words)
     halves.spark_checkpoint.check(-1 if manifest is None else manifest.batch)
     for key in next_batches(keys[-1] if keys else batch_key(-1, True)):
-        if not halves.files.has(f"plans/{key}"):
-            check_not_begun(halves.files, key)
+        if not halves.documents.has(f"plans/{key}"):
+            check_not_begun(halves.documents, key)
     return manifest
 
 
-def check_unclaimed(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
+def check_before_claim(halves: PairedCheckpoint, *, resetting: bool = False) -> Manifest | None:
     """Checks both halves like ``check_halves``, if the caller has the lock. Without a lock a run may be in progress,
     and the parts that it may change are checked later, when it no longer can."""
     if halves.uri is None:
         return check_halves(halves, resetting=resetting)
-    check_ours_is_there(halves)
-    _check_notes(halves, begun=bool(halves.files.names("manifests")))
+    check_our_half(halves)
+    _check_notes(halves, begun=bool(halves.documents.names("manifests")))
     return None
 
 
-def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
+def check_our_half(halves: PairedCheckpoint) -> SparkBatches:
     """Returns the batches in Spark's half.
 
     Raises CheckpointError if it has batches but our half is missing; also for an incomplete savepoint, and for a
@@ -362,80 +362,82 @@ def check_ours_is_there(halves: PairedCheckpoint) -> SparkBatches:
     half = halves.spark_checkpoint
     spark = SparkBatches(half.query(), half.offsets(), half.commits())
     if not halves.has_our_half and spark.planned + spark.committed:
-        raise _refused(halves, "the windbolt half is missing", spark.in_words)
+        raise _unusable(halves, "the windbolt half is missing", spark.in_words)
     return spark
 
 
 def check_whole(halves: PairedCheckpoint, key: str) -> None:
     """Checks that the run can go back to a batch. Raises CheckpointError if a part is damaged or missing."""
     for note in (TOPOLOGY, START):
-        if halves.files.read(note) is None:
+        if halves.documents.read(note) is None:
             raise _missing_note(halves, note, "what it says was known once, when the checkpoint was made")
-    if key not in kept_batches(halves.files):
+    if key not in kept_batches(halves.documents):
         raise DamagedCheckpoint(
-            f"{halves.files.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
+            f"{halves.documents.path(f'manifests/{key}')} is gone", why="no way back to this batch is kept"
         )
-    manifest = read_verified_manifest(halves.files, FileSegments(f"{halves.files.root}/segments", halves.uri), key)
+    manifest = read_verified_manifest(
+        halves.documents, FileSegments(f"{halves.documents.root}/segments", halves.uri), key
+    )
     query = halves.spark_checkpoint.query()
     if manifest.batch >= 0 and (query is None or manifest.query not in (None, query)):
-        raise _refused(halves, "its halves belong to different queries", f"{manifest.query} and {query}")
+        raise _unusable(halves, "its halves belong to different queries", f"{manifest.query} and {query}")
     halves.spark_checkpoint.check_batch(manifest.batch)
 
 
 def _check_notes(halves: PairedCheckpoint, *, begun: bool) -> None:
-    if halves.files.read(TOPOLOGY) is None:
+    if halves.documents.read(TOPOLOGY) is None:
         if begun:
             raise _missing_note(halves, TOPOLOGY, "which topology the checkpoint belongs to was written there")
-    elif halves.files.read(START) is None:
+    elif halves.documents.read(START) is None:
         raise _missing_note(halves, START, "where the run began was written there")
 
 
 def _check_query(halves: PairedCheckpoint, manifest: Manifest, spark: SparkBatches) -> None:
     if spark.query is None:
-        raise _refused(halves, "Spark's half is missing", f"the windbolt half has batches up to {manifest.batch}")
+        raise _unusable(halves, "Spark's half is missing", f"the windbolt half has batches up to {manifest.batch}")
     if manifest.query is not None and manifest.query != spark.query:
         queries = f"Spark's to {spark.query}, windbolt's to {manifest.query}"
-        raise _refused(halves, "its halves belong to different queries", queries)
+        raise _unusable(halves, "its halves belong to different queries", queries)
     last = max(spark.committed, default=-1)
     if manifest.batch not in (last, last + 1):
         batches = f"Spark's is at batch {last}, windbolt's at {manifest.batch}"
-        raise _refused(halves, "its halves are not of the same time", batches)
+        raise _unusable(halves, "its halves are not of the same time", batches)
 
 
 def _missing_note(halves: PairedCheckpoint, note: str, why: str) -> DamagedCheckpoint:
-    return DamagedCheckpoint(f"{halves.files.path(note)} is gone", why=why)
+    return DamagedCheckpoint(f"{halves.documents.path(note)} is gone", why=why)
 
 
-def _refused(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
+def _unusable(halves: PairedCheckpoint, what: str, why: str) -> CheckpointError:
     return CheckpointError(f"checkpoint {halves.path!r} cannot be used: {what}", why=why)
 
 
 # Claims a checkpoint for this process if no lock excludes runs, and reports who has claimed it later.
 
 
-def claimed(halves: PairedCheckpoint, by: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
+def claim_checkpoint(halves: PairedCheckpoint, claimant: Attempts | str, keep: int = KEPT_BATCHES) -> FileCheckpoint:
     """Returns windbolt's half of the checkpoint, claimed for a run or a command. Without a lock, the run that had it
     before can no longer commit.
 
-    ``by``: the attempts of the run, or the name of the command. Raises TakenOver if an earlier attempt of the run had
-    claimed it, and another run has it now.
+    ``claimant``: the attempts of the run, or the name of the command. Raises TakenOver if an earlier attempt of the run
+    had claimed it, and another run has it now.
     """
-    files = FileCheckpoint(halves.files.root, halves.uri, keep)
+    checkpoint = FileCheckpoint(halves.documents.root, halves.uri, keep)
     if halves.uri is None:
-        return files
-    if isinstance(by, str):
-        files.claim(_this_process(command=by))
+        return checkpoint
+    if isinstance(claimant, str):
+        checkpoint.claim(_this_process(command=claimant))
     else:
-        files.claim(_this_process(by.token), again=by.has_claimed)
-        by.has_claimed = True
-    return files
+        checkpoint.claim(_this_process(claimant.token), again=claimant.has_claimed)
+        claimant.has_claimed = True
+    return checkpoint
 
 
 def claim_back_to(halves: PairedCheckpoint, batch: str) -> None:
     """Claims the checkpoint, and makes the state after a batch its state."""
     if halves.uri is not None:
         owner = _this_process(command="windbolt checkpoint --back-to")
-        FileCheckpoint(halves.files.root, halves.uri).claim(owner, batch)
+        FileCheckpoint(halves.documents.root, halves.uri).claim(owner, batch)
 
 
 @contextmanager
@@ -444,11 +446,11 @@ def keeping_runs_off(halves: PairedCheckpoint, name: str, note: dict[str, Any]) 
     on this machine that are replaced one after another and flushed to disk at the end. Elsewhere, a log of claims
     replaces them in one entry."""
     if halves.uri is None:
-        halves.files.write(name, note)
+        halves.documents.write(name, note)
     yield
     if halves.uri is None:
-        halves.files.delete(name)
-        halves.files.sync()
+        halves.documents.delete(name)
+        halves.documents.sync()
 
 
 @contextmanager
@@ -476,25 +478,25 @@ def _this_process(run: str = "", command: str = "") -> Owner:
 # An empty place for a checkpoint that is made from another checkpoint, or from users' events.
 
 
-_STATE = ("manifests", "plans", "deadly", "segments", "turns", "runs")
+_STATE_FOLDERS = ("manifests", "plans", "deadly", "segments", "turns", "runs")
 
 
 def check_empty(target: PairedCheckpoint, what: str) -> None:
     """Raises CheckpointError, whose text begins with ``what``, if the target is not empty."""
     names = _files_in(target)
     if names:
-        there = "a checkpoint" if target.found else "files"
+        contents = "a checkpoint" if target.found else "files"
         raise CheckpointError(
             f"{what} in {target.path!r}",
-            why=f"it holds {there} already, such as {min(names)}",
+            why=f"it holds {contents} already, such as {min(names)}",
             do="name a folder that is empty, or not there yet",
         )
 
 
 def empty_out(target: PairedCheckpoint, keep: str) -> None:
     """Deletes the files of an earlier attempt. Meanwhile the note ``keep`` marks the checkpoint as incomplete."""
-    target.files.delete(*(name for name in target.files.names("") if name != keep))
-    for folder in [*(f"windbolt/{name}" for name in _STATE), "spark"]:
+    target.documents.delete(*(name for name in target.documents.names("") if name != keep))
+    for folder in [*(f"windbolt/{name}" for name in _STATE_FOLDERS), "spark"]:
         if path_exists(target.filesystem, f"{target.root}/{folder}"):
             delete_folder(target.filesystem, f"{target.root}/{folder}")
 

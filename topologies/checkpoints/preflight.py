@@ -16,10 +16,10 @@ from manager.remote import root_and_path
 from manager.storage.files import as_storage_error, make_folder, storage_errors_about, storage_errors_during
 from manager.storage.hdfs import is_hdfs
 from topologies.checkpoints.inspect_spouts import Findings, refuse_missing, refuse_missing_input
-from topologies.checkpoints.paired_checkpoint import FILES, PairedCheckpoint, naming_a_way_back
+from topologies.checkpoints.paired_checkpoint import SAMPLE_FILES, PairedCheckpoint, naming_a_way_back
 from topologies.checkpoints.topology_fit import check_fit
 from topologies.engine.commit import no_catalog
-from topologies.engine.kafka_records import naming
+from topologies.engine.kafka_records import errors_about
 from topologies.engine.librdkafka import check_options
 from topologies.graph.graph import ERRORS, Graph, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
 from topologies.io.file_spout import FileSpout, KeptRows
@@ -39,7 +39,7 @@ from windowing.settings.rules import Bounds, LateAction, OutputTime, WatermarkCo
 # The folders of file sinks: can a run make them and write there?
 
 
-def find_sinks(topology: Graph) -> dict[str, Findings]:
+def inspect_sinks(topology: Graph) -> dict[str, Findings]:
     """Returns the findings about each sink, by name. Makes nothing, and leaves nothing behind."""
     return {name: _findings_of_sink(node) for name, node in topology.sinks.items()}
 
@@ -58,13 +58,13 @@ def _findings_of_sink(node: SinkNode) -> Findings:
     folder = _local_folder(node)
     if folder is None:
         return Findings()
-    there = os.path.isdir(folder)
+    exists = os.path.isdir(folder)
     try:
         with storage_errors_about(f"sink {node.name!r}"):
-            _try_writing(folder if there else _nearest(folder))
+            _try_writing(folder if exists else _nearest(folder))
     except StorageError as error:
         return Findings(problems=(error,))
-    return Findings((("folder", "is there, and can be written to" if there else "is not there yet, and can be made"),))
+    return Findings((("folder", "is there, and can be written to" if exists else "is not there yet, and can be made"),))
 
 
 def _local_folder(node: SinkNode) -> str | None:
@@ -119,8 +119,8 @@ def refuse_before_start(topology: Graph, options: RunOptions) -> None:
 def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
     """Raises ConfigError for a spout that would read files of the checkpoint, because each batch writes new files
     there."""
-    place = canonical_place(checkpoint)
-    files = [place.below(file) for file in FILES]
+    checkpoint_place = canonical_place(checkpoint)
+    files = [checkpoint_place.below(file) for file in SAMPLE_FILES]
     for name, node in topology.spouts.items():
         spout = node.spout
         if not isinstance(spout, FileSpout) or isinstance(spout, KeptRows):
@@ -128,16 +128,19 @@ def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
         if read_among(spout.paths, files):
             raise ConfigError(
                 f"spout {name!r} would read the checkpoint of the run",
-                why=f"{spout.path!r} stands for files in {place}, to which each batch adds",
+                why=f"{spout.path!r} stands for files in {checkpoint_place}, to which each batch adds",
                 do="name a checkpoint that is not among the input, or a narrower pattern",
             )
 
 
 def _check_hdfs(topology: Graph) -> None:
     """Opens the HDFS file systems that the topology names, without contacting a NameNode."""
-    ends = [*(node.spout for node in topology.spouts.values()), *(node.sink for node in topology.sinks.values())]
-    for end in ends:
-        for path in end.paths if isinstance(end, FileSpout) else [end.path] if isinstance(end, FileSink) else []:
+    spouts_and_sinks = [
+        *(node.spout for node in topology.spouts.values()),
+        *(node.sink for node in topology.sinks.values()),
+    ]
+    for part in spouts_and_sinks:
+        for path in part.paths if isinstance(part, FileSpout) else [part.path] if isinstance(part, FileSink) else []:
             if is_hdfs(shown_path(path)):
                 locate(path)
 
@@ -209,7 +212,7 @@ def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
 # Schema registries: do they respond, and do their schemas fit the declared columns?
 
 
-def check_registries(topology: Graph) -> None:
+def register_schemas(topology: Graph) -> None:
     """Registers the schemas of sinks, and compares those of topics with the declared columns.
 
     Raises ConfigError if a schema is refused or does not fit, UnreachableError if a registry does not respond.
@@ -217,17 +220,17 @@ def check_registries(topology: Graph) -> None:
     for name, node in topology.spouts.items():
         spout = node.spout
         if isinstance(spout, KafkaSpout) and spout.registry is not None:
-            with naming(f"spout {name!r}"):
+            with errors_about(f"spout {name!r}"):
                 for topic in spout.topics or (None,):
                     check_topic(spout.rows, topic)
     for name, sink_node in topology.sinks.items():
         sink = sink_node.sink
         if isinstance(sink, KafkaSink) and sink.records is not None:
-            with naming(f"sink {name!r}"):
+            with errors_about(f"sink {name!r}"):
                 ask_registry(sink.records, sink_node.schema)
 
 
-def asking_registries_once(topology: Graph) -> Graph:
+def with_short_registry_timeouts(topology: Graph) -> Graph:
     """Returns the topology for a short check, with short timeouts of registries. A run waits longer."""
     spouts, sinks = dict(topology.spouts), dict(topology.sinks)
     for name, node in topology.spouts.items():
@@ -242,25 +245,25 @@ def asking_registries_once(topology: Graph) -> Graph:
     return replace(topology, spouts=spouts, sinks=sinks)
 
 
-def find_registries(topology: Graph) -> dict[str, Findings]:
+def inspect_registries(topology: Graph) -> dict[str, Findings]:
     """Returns the answers of registries about the topics of spouts and sinks, by the names of spouts and sinks.
     Registers nothing."""
     found: dict[str, Findings] = {}
     for name, node in topology.spouts.items():
         spout = node.spout
         if isinstance(spout, KafkaSpout) and spout.registry is not None:
-            found[name] = _registry_findings(f"spout {name!r}", partial(_of_spout, node, spout))
+            found[name] = _registry_findings(f"spout {name!r}", partial(_schemas_of_spout, node, spout))
     for name, sink_node in topology.sinks.items():
         sink = sink_node.sink
         if isinstance(sink, KafkaSink) and sink.records is not None and sink.records.registry is not None:
-            found[name] = _registry_findings(f"sink {name!r}", partial(_of_sink, sink_node, sink.records))
+            found[name] = _registry_findings(f"sink {name!r}", partial(_schemas_of_sink, sink_node, sink.records))
     return found
 
 
 def _registry_findings(whose: str, ask: Callable[[], Findings]) -> Findings:
     """Returns the answers of a registry. One that does not respond now may do so when the run begins."""
     try:
-        with naming(whose):
+        with errors_about(whose):
             return ask()
     except UnreachableError as error:
         return Findings(warnings=(error,)) if error.transient else Findings(problems=(error,))
@@ -268,59 +271,59 @@ def _registry_findings(whose: str, ask: Callable[[], Findings]) -> Findings:
         return Findings(problems=(error,))
 
 
-def _of_spout(node: SpoutNode, spout: KafkaSpout) -> Findings:
-    found = [latest for topic in spout.topics or (None,) for latest in check_topic(spout.rows, topic)]
+def _schemas_of_spout(node: SpoutNode, spout: KafkaSpout) -> Findings:
+    registered_schemas = [schema for topic in spout.topics or (None,) for schema in check_topic(spout.rows, topic)]
     warnings = [
         ConfigError(
-            f"spout {node.name!r}: {latest.description}",
+            f"spout {node.name!r}: {schema.description}",
             why="records that were written by it are invalid",
             do="say in format= how the topic is written",
         )
-        for latest in found
-        if latest.is_other
+        for schema in registered_schemas
+        if schema.is_other
     ]
     warnings += [
         ConfigError(
-            f"spout {node.name!r}: the schema has no field {column!r}{did_you_mean(column, latest.fields)}",
-            why=f"its values are null; {latest.description.partition(':')[0]} has {', '.join(latest.fields)}",
+            f"spout {node.name!r}: the schema has no field {column!r}{did_you_mean(column, schema.fields)}",
+            why=f"its values are null; {schema.description.partition(':')[0]} has {', '.join(schema.fields)}",
             do="spell the column as in the schema, or leave it out",
         )
-        for latest in found
-        for column in latest.lacking
+        for schema in registered_schemas
+        for column in schema.lacking
         if column not in node.defaults.columns
     ]
-    return Findings(tuple(("schema", latest.description) for latest in found), warnings=tuple(warnings))
+    return Findings(tuple(("schema", schema.description) for schema in registered_schemas), warnings=tuple(warnings))
 
 
-def _of_sink(node: SinkNode, records: TopicRecords) -> Findings:
+def _schemas_of_sink(node: SinkNode, records: TopicRecords) -> Findings:
     return Findings(tuple(("schema", f"of {description}") for description in look_at_registry(records, node.schema)))
 
 
 # Inputs without the columns that a bolt adds up: their events have nulls in them, and change nothing.
 
 
-def find_missing_columns(topology: Graph) -> dict[str, Findings]:
+def missing_column_warnings(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each input of an AggregateBolt that has none of the columns in its aggregates, by bolt
     name.
 
     An input with some of them is no mistake: two streams may be aggregated side by side, each in its own columns.
     """
-    found = {name: tuple(_lacking(topology, node)) for name, node in topology.windowed.items()}
+    found = {name: tuple(_inputs_without_summed_columns(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
 
-def _lacking(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
+def _inputs_without_summed_columns(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     bolt = node.bolt
     if not isinstance(bolt, AggregateBolt):
         return
-    added = sorted(bolt.columns_read - frozenset(bolt.by))
+    summed_columns = sorted(bolt.columns_read - frozenset(bolt.by))
     for each in node.inputs:
-        has = topology.columns_of(each.stream)
-        if added and not frozenset(added) & frozenset(has):
+        columns = topology.columns_of(each.stream)
+        if summed_columns and not frozenset(summed_columns) & frozenset(columns):
             yield ConfigError(
-                f"bolt {node.name!r} adds up {', '.join(map(repr, added))}, and {stream_label(each.stream)!r} has none "
-                "of these columns",
-                why=f"they are null in its events, so that sums leave them out; it has {', '.join(has)}",
+                f"bolt {node.name!r} adds up {', '.join(map(repr, summed_columns))}, and {stream_label(each.stream)!r} "
+                "has none of these columns",
+                why=f"they are null in its events, so that sums leave them out; it has {', '.join(columns)}",
                 do="rename the intended column in a bolt between the two; outputs= and rename= name those of a join",
             )
 
@@ -334,13 +337,13 @@ def shifted_chains(topology: Graph) -> Iterator[str]:
     for node in topology.windowed.values():
         if not (node.event_time and _has_regular_starts(node)):
             continue
-        before = {
+        windowed_bolts_before = {
             origin.bolt
-            for origins, carries in zip(node.origins, node.brings_time, strict=True)
+            for origins, has_times_already in zip(node.origins, node.brings_time, strict=True)
             for origin in origins
-            if carries and _has_its_end_as_time(topology.windowed[origin.bolt])
+            if has_times_already and _has_its_end_as_time(topology.windowed[origin.bolt])
         }
-        for name in sorted(before):
+        for name in sorted(windowed_bolts_before):
             yield (
                 f"the rows of {name} have the time of the end of their window, which is in the next window of "
                 f"{node.name}: with_time(output_time='window last') on {name} keeps them in theirs"
@@ -366,11 +369,11 @@ def _has_regular_starts(node: WindowedNode) -> bool:
 
 def unread_streams(topology: Graph) -> Iterator[str]:
     """Yields a sentence for each kind of row that nothing keeps: unreadable rows, failed events, and late events."""
-    errors = [name for name in topology.spouts if not _errors_are_taken(topology, name)]
+    errors = [name for name in topology.spouts if not _errors_are_read(topology, name)]
     if errors:
         yield f"the stream 'errors' of {', '.join(errors)} is not read: rows that cannot be read are counted, not kept"
     failed = [name for name, node in topology.plain.items() if node.bolt.on_error == "errors"]
-    failed = [name for name in failed if not _errors_are_taken(topology, name)]
+    failed = [name for name in failed if not _errors_are_read(topology, name)]
     if failed:
         yield f"the stream 'errors' of {', '.join(failed)} is not read: events on which it fails are counted, not kept"
     late = [name for name in topology.windowed if _late_is_lost(topology, name)]
@@ -378,7 +381,7 @@ def unread_streams(topology: Graph) -> Iterator[str]:
         yield f"the late events of {', '.join(late)} are not read: they are counted, not kept"
 
 
-def _errors_are_taken(topology: Graph, component: str) -> bool:
+def _errors_are_read(topology: Graph, component: str) -> bool:
     """True if a sink or bolt reads the errors of a spout or plain bolt: its own error stream, or the error stream of a
     bolt that reads it."""
     readers = [name for stream, found in topology.readers.items() if stream[0] == component for name, _ in found]
@@ -402,23 +405,25 @@ def _is_read(topology: Graph, name: str, stream: str) -> bool:
 # Bolts whose watermark waits for another bolt's stream that may long bring no event.
 
 
-def find_blocked_watermarks(topology: Graph) -> dict[str, Findings]:
+def blocked_watermark_warnings(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt with several inputs whose windows stay open until a stream of the topology brings
     its first event; by bolt name."""
-    found = {name: tuple(_waits(topology, node)) for name, node in topology.windowed.items()}
+    found = {name: tuple(_waits_for_windows(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
 
-def _waits(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
+def _waits_for_windows(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     settings = node.bolt.settings
-    released = settings.idle_timeout or settings.partition_idle_timeout or settings.estimate_arrival
-    by_all = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
-    if len(node.inputs) < 2 or not node.event_time or released or not by_all:
+    goes_on_without_input = settings.idle_timeout or settings.partition_idle_timeout or settings.estimate_arrival
+    waits_for_all_inputs = settings.watermark_combine is WatermarkCombiner.MIN and not settings.watermark_per_key
+    if len(node.inputs) < 2 or not node.event_time or goes_on_without_input or not waits_for_all_inputs:
         return
     imports = settings.watermark_imports or {}
     others = [stream_label(each.stream) for each in node.inputs]
-    for label, each, origins, inherits in zip(node.streams, node.inputs, node.origins, node.brings_time, strict=True):
-        if label in imports or not _of_windows(topology, each.stream) or (origins and inherits):
+    for label, each, origins, has_times_already in zip(
+        node.streams, node.inputs, node.origins, node.brings_time, strict=True
+    ):
+        if label in imports or not _comes_from_windows(topology, each.stream) or (origins and has_times_already):
             continue
         other = next(name for name in others if name != label)
         yield ConfigError(
@@ -429,32 +434,37 @@ def _waits(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
         )
 
 
-def _of_windows(topology: Graph, stream: Stream) -> bool:
+def _comes_from_windows(topology: Graph, stream: Stream) -> bool:
     """True if a stream comes from a windowed bolt, directly or not."""
     component, _ = stream
     node = topology.windowed.get(component)
     if node is not None and not node.without_windows:
         return True
-    passing = node or topology.plain.get(component)
-    return passing is not None and any(_of_windows(topology, each.stream) for each in passing.inputs)
+    bolt_between = node or topology.plain.get(component)
+    return bolt_between is not None and any(_comes_from_windows(topology, each.stream) for each in bolt_between.inputs)
 
 
 # Watermarks at events, behind bolts that change the order of events.
 
 
-def find_reordering(topology: Graph) -> dict[str, Findings]:
+def reordering_warnings(topology: Graph) -> dict[str, Findings]:
     """Returns a warning for each bolt whose watermark advances between the events of a batch although they come out of
     order; by bolt name."""
-    found = {name: tuple(_reordered(topology, node)) for name, node in topology.windowed.items()}
+    found = {name: tuple(_reads_reordered(topology, node)) for name, node in topology.windowed.items()}
     return {name: Findings(warnings=warnings) for name, warnings in found.items() if warnings}
 
 
-def _reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
+def _reads_reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
     if node.without_windows or not node.event_time or not node.bolt.settings.watermark_moves_within_batch:
         return
     inputs = zip(node.inputs, node.brings_time, strict=True)
-    before = [name for each, carries in inputs if not carries for name in _reordering(topology, each.stream)]
-    for name in dict.fromkeys(before):
+    reordering_bolts = [
+        name
+        for each, has_times_already in inputs
+        if not has_times_already
+        for name in _reordering_bolts(topology, each.stream)
+    ]
+    for name in dict.fromkeys(reordering_bolts):
         tasks = topology.windowed[name].parallelism
         yield ConfigError(
             f"bolt {node.name!r} has a watermark at its events, and gets them from {name!r}, which changes their order",
@@ -470,7 +480,7 @@ def _reordered(topology: Graph, node: WindowedNode) -> Iterator[ConfigError]:
         )
 
 
-def _reordering(topology: Graph, stream: Stream) -> Iterator[str]:
+def _reordering_bolts(topology: Graph, stream: Stream) -> Iterator[str]:
     """Yields the bolts without windows before a stream whose rows are not in the order of their events."""
     component, _ = stream
     node = topology.windowed.get(component)
@@ -478,6 +488,6 @@ def _reordering(topology: Graph, stream: Stream) -> Iterator[str]:
         by_key = isinstance(node.bolt, StatefulBatchBolt) and bool(node.bolt.settings.key)
         if node.without_windows and (node.parallelism > 1 or by_key):
             yield component
-    passing = (node if node is not None and node.without_windows else None) or topology.plain.get(component)
-    for each in () if passing is None else passing.inputs:
-        yield from _reordering(topology, each.stream)
+    bolt_between = (node if node is not None and node.without_windows else None) or topology.plain.get(component)
+    for each in () if bolt_between is None else bolt_between.inputs:
+        yield from _reordering_bolts(topology, each.stream)

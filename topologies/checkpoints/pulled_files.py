@@ -38,16 +38,16 @@ from windowing.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from windowing.schema import SchemaLike
 
 FOLDER = "spouts"
-"""The checkpoint's folder with a folder for each such spout."""
+"""The checkpoint's folder with a folder for each spout that can be read only once."""
 QUERY = "query"
-"""The folder of such a spout with the checkpoint of a Spark query."""
+"""The folder of a spout with the checkpoint of the Spark query that reads it."""
 _NAME = re.compile(r"(\d{12})\.arrow")
 _OFFSET = b"windbolt.offset"
-_FIRST_MS = 1_000_000_000_000
+_FIRST_CHANGE_MS = 1_000_000_000_000
 
 
 class Reader(Protocol):
-    """Reads the rows of such a spout during a run."""
+    """Reads the rows of a spout that can be read only once, during a run."""
 
     @property
     def wants_acknowledgements(self) -> bool:
@@ -66,8 +66,8 @@ class Reader(Protocol):
 def pulled_rows(
     name: str, declared: SchemaLike, defaults: Mapping[str, Any], checkpoint: str, ranged: RangedSpout | None = None
 ) -> PulledRows:
-    """Returns the file spout that represents such a spout in a run on a checkpoint. ``declared``: its columns;
-    ``ranged``: the spout, if only ranges of its partitions are kept."""
+    """Returns the file spout that stands for a spout that can be read only once, in a run on a checkpoint.
+    ``declared``: its columns; ``ranged``: the spout, if only ranges of its partitions are kept."""
     if has_query(checkpoint):
         raise ConfigError(
             f"spout {name!r} keeps what it reads in the checkpoint {checkpoint.partition('?')[0]!r}, which is named "
@@ -75,22 +75,22 @@ def pulled_rows(
             why="files are listed and read by names without options",
             do="give the options as variables of the environment, such as AWS_ENDPOINT_URL",
         )
-    place = checkpoint.rstrip("/") if "://" in checkpoint else os.path.abspath(checkpoint)
-    files: dict[str, Any] = {
+    root = checkpoint.rstrip("/") if "://" in checkpoint else os.path.abspath(checkpoint)
+    settings: dict[str, Any] = {
         "declared": declared,
         "format": file_format("arrow"),
         "on_change": "ignore",
         "defaults": defaults,
-        "place": f"{place}/{FOLDER}/{name}",
+        "place": f"{root}/{FOLDER}/{name}",
     }
-    paths = (literal(f"{place}/{FOLDER}/{name}"),)
+    paths = (literal(f"{root}/{FOLDER}/{name}"),)
     if ranged is not None:
-        return PulledRanges(paths, **files, merge_by=ranged.merge_by, spout=ranged.spout)
-    return PulledRows(paths, **files)
+        return PulledRanges(paths, **settings, merge_by=ranged.merge_by, spout=ranged.spout)
+    return PulledRows(paths, **settings)
 
 
 class PulledFiles(WatchedFiles):
-    """The files of such a spout during a run; the rows of each pull become the next file."""
+    """The files of a spout that can be read only once, during a run; the rows of each pull become the next file."""
 
     def __init__(
         self,
@@ -102,51 +102,52 @@ class PulledFiles(WatchedFiles):
         check_owner: Callable[[], None],
     ) -> None:
         """``open_reader``: called once with the offset after the rows read before, None at the beginning; and again if
-        the previous run with the checkpoint has read on. ``keep``: number of batches to which the run can go back.
-        ``check_owner``: raises CheckpointError if another run has taken the checkpoint over."""
+        another run, from which this one has taken the checkpoint over, has read on. ``keep``: number of batches to
+        which the run can go back. ``check_owner``: raises CheckpointError if another run has taken the checkpoint
+        over."""
         super().__init__(name, spout)
         self._open_reader, self._keep, self._check_owner = open_reader, keep, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{name}"
         self._place = spout.place
-        self._opened: Reader | None = None
-        self._behind = -1
+        self._open_now: Reader | None = None
+        self._reader_after = -1
         """The file with the rows after which the reader continues."""
-        self._last = -1
+        self._last_in_batch = -1
         """The last file known to belong to a batch."""
         self._offsets: dict[int, Any] = {}
         """The offsets after those files of this run that still exist."""
 
     def new(self, read: dict[str, int]) -> Iterator[FoundFile]:
         """Yields the files that are not in ``read``, and then newly pulled files, each on demand."""
-        self._last = _number(next(reversed(read))) if read else -1
-        return self._new(self._last)
+        self._last_in_batch = _file_number(next(reversed(read))) if read else -1
+        return self._files_after(self._last_in_batch)
 
     def acknowledge(self, paths: Sequence[str]) -> None:
         """Called when the batch with these files is committed: tells the source, and deletes files that are too old to
         go back to."""
-        last = max(map(_number, paths), default=None)
-        if last is None:
+        last_file = max(map(_file_number, paths), default=None)
+        if last_file is None:
             return
-        self._last = max(self._last, last)
-        reader = self._opened or self._reader(max(self._numbers(), default=-1))
+        self._last_in_batch = max(self._last_in_batch, last_file)
+        reader = self._open_now or self._reader_behind(max(self._numbers(), default=-1))
         if reader.wants_acknowledgements:
-            reader.acknowledge(self._offset(last))
-        gone = [number for number in self._numbers() if number < last - self._keep]
-        delete_all(self._filesystem, self._uri, map(self._path, gone), missing_ok=True)
-        for number in gone:
+            reader.acknowledge(self._offset(last_file))
+        too_old = [number for number in self._numbers() if number < last_file - self._keep]
+        delete_all(self._filesystem, self._uri, map(self._path, too_old), missing_ok=True)
+        for number in too_old:
             self._offsets.pop(number, None)
 
     def partitions(self, paths: Sequence[str]) -> list[str]:
         """Returns the source's partitions at the batch with these files; empty if the source has none."""
-        last = max(map(_number, paths), default=self._last)
+        last = max(map(_file_number, paths), default=self._last_in_batch)
         return [*self._offset(last)] if last >= 0 and isinstance(self.spout, PulledRanges) else []
 
     def ranges(self, path: str) -> list[PartitionRange]:
         """Returns the ranges of a source with partitions that a batch with this file reads."""
-        path = self._path(_number(path))
+        path = self._path(_file_number(path))
         if not path_exists(self._filesystem, path):
-            raise self._missing_file(_number(path))
+            raise self._missing_file(_file_number(path))
         try:
             with as_storage_error(path, "read"), self._filesystem.open_input_file(path) as source:
                 return ranges_in(ipc.open_file(source).read_all())
@@ -155,45 +156,48 @@ class PulledFiles(WatchedFiles):
 
     def close(self) -> None:
         """Closes the reader."""
-        if self._opened is not None:
-            self._opened.close()
+        if self._open_now is not None:
+            self._open_now.close()
 
-    def _new(self, last: int) -> Iterator[FoundFile]:
+    def _files_after(self, last_file: int) -> Iterator[FoundFile]:
         numbers = self._numbers()
-        if last >= 0 and last not in numbers:
-            raise self._missing_file(last)
+        if last_file >= 0 and last_file not in numbers:
+            raise self._missing_file(last_file)
         while True:
             for number in numbers:
-                if number > last:
+                if number > last_file:
                     yield self._file_of(number)
-            last = max(numbers, default=last)
-            while (pulled := self._reader(last).pull()) is not None and self._write(last + 1, pulled):
-                last = self._behind = last + 1
-                self._offsets[last] = pulled.offset
-                yield self._file_of(last)
+            last_file = max(numbers, default=last_file)
+            while (pulled := self._reader_behind(last_file).pull()) is not None and self._write(last_file + 1, pulled):
+                last_file = self._reader_after = last_file + 1
+                self._offsets[last_file] = pulled.offset
+                yield self._file_of(last_file)
             if pulled is None:
                 return
             numbers = self._numbers()
 
-    def _reader(self, behind: int) -> Reader:
-        """Returns the reader for the rows after a file; a new reader if the previous run with the checkpoint has read
-        on meanwhile, so that its rows come first."""
-        if self._opened is not None and self._behind != behind:
-            opened, self._opened = self._opened, None
+    def _reader_behind(self, number: int) -> Reader:
+        """Returns the reader for the rows after a file; a new reader if another run, from which this one has taken the
+        checkpoint over, has read on meanwhile, so that its rows come first."""
+        if self._open_now is not None and self._reader_after != number:
+            opened, self._open_now = self._open_now, None
             opened.close()
-        if self._opened is None:
-            self._opened, self._behind = self._open_reader(self._offset(behind) if behind >= 0 else None), behind
-        return self._opened
+        if self._open_now is None:
+            self._open_now, self._reader_after = (
+                self._open_reader(self._offset(number) if number >= 0 else None),
+                number,
+            )
+        return self._open_now
 
     def _numbers(self) -> list[int]:
         found = (_NAME.fullmatch(entry.base_name) for entry in entries(self._filesystem, self._folder))
         return sorted(int(each[1]) for each in found if each)
 
     def _path(self, number: int) -> str:
-        return f"{self._folder}/{_base(number)}"
+        return f"{self._folder}/{_file_name(number)}"
 
     def _file_of(self, number: int) -> FoundFile:
-        return FoundFile(f"{self._place}/{_base(number)}", _FIRST_MS + number, 1)
+        return FoundFile(f"{self._place}/{_file_name(number)}", _FIRST_CHANGE_MS + number, 1)
 
     def _offset(self, number: int) -> Any:
         path = self._path(number)
@@ -233,9 +237,9 @@ class PulledFiles(WatchedFiles):
         return True
 
 
-def _number(path: str) -> int:
+def _file_number(path: str) -> int:
     return int(path.rsplit("/", 1)[1].removesuffix(".arrow"))
 
 
-def _base(number: int) -> str:
+def _file_name(number: int) -> str:
     return f"{number:012d}.arrow"

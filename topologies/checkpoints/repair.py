@@ -31,8 +31,8 @@ from policies.assigners.aligned import limit_at
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import Rewrite, StateChange, take_savepoint
 from topologies.checkpoints.state_tables import bolts, event_table, own_columns, stored_columns
-from topologies.checkpoints.stored_tasks import StoredQueue, TaskReader, reached_span, readers_of, windows_of
-from topologies.checkpoints.topology_fit import checkpoint_at, known_rules, rules_of
+from topologies.checkpoints.stored_tasks import StoredQueue, TaskReader, evaluated_span, readers_of, windows_of
+from topologies.checkpoints.topology_fit import checkpoint_at, require_rules, rules_of
 from topologies.graph.bolt_rules import BoltRules
 from topologies.io.spout_columns import given_table, is_data_frame
 from windowing.calls import checked
@@ -58,11 +58,11 @@ class GivenValues:
 
 
 class NoSuchValue(Exception):
-    """Raised for a value that the type of its column cannot hold; ``place``: its index among the user's values."""
+    """Raised for a value that the type of its column cannot hold; ``index``: its index among the user's values."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, index: int) -> None:
         super().__init__()
-        self.place = place
+        self.index = index
 
 
 def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> GivenValues:
@@ -73,13 +73,13 @@ def compare_given(stored: pa.Array, given: pa.Array, *, null_is_nan: bool) -> Gi
     stands for a stored NaN.
     """
     stored, given = without_dictionary(stored), without_dictionary(given)
-    differ = ~_equal_rows(_loosely(stored, given.type), given)
+    differ = ~_equal_rows(_cast_or_null(stored, given.type), given)
     if null_is_nan and pa.types.is_floating(stored.type):
         differ &= ~(np.asarray(pc.fill_null(pc.is_nan(stored), fill_value=False)) & np.asarray(given.is_null()))
-    changed = _exactly(given, np.flatnonzero(differ), stored.type)
-    places = np.arange(len(stored))
-    places[differ] = len(stored) + np.arange(len(changed))
-    values = pa.concat_arrays([stored, changed]).take(pa.array(places))
+    changed = _convert_exactly(given, np.flatnonzero(differ), stored.type)
+    indices = np.arange(len(stored))
+    indices[differ] = len(stored) + np.arange(len(changed))
+    values = pa.concat_arrays([stored, changed]).take(pa.array(indices))
     return GivenValues(values, ~_equal_rows(stored, values))
 
 
@@ -98,7 +98,7 @@ def as_stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, found.dictionary.cast(kind.value_type), ordered=kind.ordered)
 
 
-def _loosely(stored: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_or_null(stored: pa.Array, kind: pa.DataType) -> pa.Array:
     """Returns stored values in the type that a library uses for them; all null if there is no such conversion."""
     if stored.type == kind:
         return stored
@@ -108,22 +108,22 @@ def _loosely(stored: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(stored), kind)
 
 
-def _exactly(given: pa.Array, places: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-    chosen = given.take(pa.array(places))
-    if chosen.type == kind:
-        return chosen
+def _convert_exactly(given: pa.Array, indices: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+    changed_values = given.take(pa.array(indices))
+    if changed_values.type == kind:
+        return changed_values
     try:
-        return _converted(chosen, kind)
+        return _convert(changed_values, kind)
     except REFUSED:
-        for place in places.tolist():
+        for index in indices.tolist():
             try:
-                _converted(given.slice(place, 1), kind)
+                _convert(given.slice(index, 1), kind)
             except REFUSED:
-                raise NoSuchValue(place) from None
+                raise NoSuchValue(index) from None
         raise
 
 
-def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Returns a user's values in their stored type; texts, as in JSON, are parsed."""
     return column.cast(kind) if pa.types.is_string(column.type) else convert_column(column, kind)
 
@@ -144,7 +144,7 @@ def _equal_rows(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
 # Rows of ``state.read(...)["events"]`` that a user passes back, and the events that they identify.
 
 
-KNOWN_BY = ("task", "row", "input", "time")
+IDENTIFYING_COLUMNS = ("task", "row", "input", "time")
 """Columns that each row needs: the first two identify the event, the others confirm that it is unchanged."""
 READ_AGAIN = "read the events again, of the last batch, and correct them anew"
 
@@ -157,7 +157,7 @@ class GivenEvents:
     table: pa.Table
     tasks: NDArray[np.int64]
     rows: NDArray[np.int64]
-    of_frame: bool
+    from_data_frame: bool
     """True if they come from a DataFrame, in which null and NaN are the same."""
 
     @staticmethod
@@ -165,17 +165,17 @@ class GivenEvents:
         """Returns a user's rows. Raises DataError if they are not a table, or do not identify each event exactly
         once."""
         table = _as_table(bolt, given)
-        missing = [name for name in KNOWN_BY if name not in table.column_names]
+        missing = [name for name in IDENTIFYING_COLUMNS if name not in table.column_names]
         if missing:
             raise DataError(
                 f"the events for bolt {bolt!r} have no column {', '.join(map(repr, missing))}",
                 why="by these it is known which stored event a row is, and that it still is the one that was read",
                 do="give back rows of state.read(...)['events'], with these columns",
             )
-        tasks, rows = (_numbers(bolt, table, name) for name in ("task", "row"))
-        places, counts = np.unique(np.column_stack([tasks, rows]), axis=0, return_counts=True)
+        tasks, rows = (_whole_numbers(bolt, table, name) for name in ("task", "row"))
+        distinct, counts = np.unique(np.column_stack([tasks, rows]), axis=0, return_counts=True)
         if (counts > 1).any():
-            task, row = places[int(np.argmax(counts > 1))].tolist()
+            task, row = distinct[int(np.argmax(counts > 1))].tolist()
             raise DataError(
                 f"row {row} of task {task} of bolt {bolt!r} is given twice",
                 why="each stored event can have one set of values",
@@ -186,7 +186,9 @@ class GivenEvents:
     def of_task(self, task: int) -> GivenEvents:
         """Returns the user's rows for a task."""
         here = np.flatnonzero(self.tasks == task)
-        return GivenEvents(self.bolt, self.table.take(pa.array(here)), self.tasks[here], self.rows[here], self.of_frame)
+        return GivenEvents(
+            self.bolt, self.table.take(pa.array(here)), self.tasks[here], self.rows[here], self.from_data_frame
+        )
 
     def check_there(self, stored: Mapping[int, int]) -> None:
         """Raises DataError for a row that a task does not have; ``stored``: number of rows by task."""
@@ -205,7 +207,7 @@ def _as_table(bolt: str, given: Any) -> pa.Table:
     try:
         table = given_table(given)
         if table is None and isinstance(given, list) and all(isinstance(row, dict) for row in given):
-            table = _of_dicts(bolt, given)
+            table = _table_of_dicts(bolt, given)
     except pa.ArrowException as error:
         raise DataError(
             f"the events for bolt {bolt!r} cannot be read",
@@ -228,32 +230,32 @@ def _as_table(bolt: str, given: Any) -> pa.Table:
     return table.combine_chunks()
 
 
-def _of_dicts(bolt: str, given: list[dict[str, Any]]) -> pa.Table:
-    names = list(given[0]) if given else list(KNOWN_BY)
+def _table_of_dicts(bolt: str, given: list[dict[str, Any]]) -> pa.Table:
+    names = list(given[0]) if given else list(IDENTIFYING_COLUMNS)
     for row in given:
         if set(row) != set(names):
-            odd = min(set(row) ^ set(names), key=str)
+            column = min(set(row) ^ set(names), key=str)
             raise DataError(
-                f"of the events for bolt {bolt!r} some have {odd!r}, and some have not",
+                f"of the events for bolt {bolt!r} some have {column!r}, and some have not",
                 why="a value that is missing may be one to be kept, or a null",
                 do="give all rows the same columns, or call with each kind of row by itself",
             )
     return pa.table({name: pa.array([row[name] for row in given]) for name in names})
 
 
-def _numbers(bolt: str, table: pa.Table, name: str) -> NDArray[np.int64]:
+def _whole_numbers(bolt: str, table: pa.Table, name: str) -> NDArray[np.int64]:
     column = table.column(name)
     try:
         numbers = column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _unnumbered(bolt, name, str(error)) from error
+        raise _numbering_error(bolt, name, str(error)) from error
     if numbers.null_count:
-        raise _unnumbered(bolt, name, "there are nulls")
+        raise _numbering_error(bolt, name, "there are nulls")
     found: NDArray[np.int64] = numbers.to_numpy().astype(np.int64)
     return found
 
 
-def _unnumbered(bolt: str, name: str, why: str) -> DataError:
+def _numbering_error(bolt: str, name: str, why: str) -> DataError:
     return DataError(
         f"the column {name!r} of the events for bolt {bolt!r} does not number each row",
         why=f"{why}; such a row is of no stored event",
@@ -294,22 +296,22 @@ class TaskRows:
         self.table = event_table([task], streams, columns)
         self._own = {name for rows in task.rows for name in own_columns(rows)}
 
-    def corrected(self, given: GivenEvents | None, without: GivenEvents | None) -> TaskCorrection:
+    def correct(self, given: GivenEvents | None, without: GivenEvents | None) -> TaskCorrection:
         """Returns the rows with the user's values, without the removed rows. Raises DataError for impossible
         changes."""
         count = self.table.num_rows
         columns, touched, kept = dict[str, pa.Array](), np.zeros(count, np.bool_), np.ones(count, np.bool_)
         if without is not None:
-            self._compared(without)
+            self._compare(without)
             kept[without.rows] = False
-        for name, values in {} if given is None else self._compared(given).items():
+        for name, values in {} if given is None else self._compare(given).items():
             assert given is not None
             if values.differ.any():
-                columns[self._stored_name(name)] = self._with(name, given.rows, values)
+                columns[self._stored_name(name)] = self._column_with(name, given.rows, values)
                 touched[given.rows[values.differ]] = True
         return TaskCorrection(columns, touched & kept, kept)
 
-    def _compared(self, given: GivenEvents) -> dict[str, GivenValues]:
+    def _compare(self, given: GivenEvents) -> dict[str, GivenValues]:
         """Returns the user's columns. Raises DataError if a row identifies another event than the stored one."""
         found = {}
         stored = self.table.take(pa.array(given.rows))
@@ -322,7 +324,7 @@ class TaskRows:
                     do="leave the column out, or give it the name of one of these",
                 )
             values = self._values(name, stored, given)
-            decisive = self._decides(name, given.rows)
+            decisive = self._is_decisive(name, given.rows)
             wrong = values.differ & decisive
             if wrong.any():
                 raise self._other_event(name, stored, given, int(np.argmax(wrong)))
@@ -334,16 +336,16 @@ class TaskRows:
         column = given.table.column(name)
         before, now = (_one_array(each) for each in (stored.column(name), column))
         try:
-            return compare_given(before, now, null_is_nan=given.of_frame)
+            return compare_given(before, now, null_is_nan=given.from_data_frame)
         except NoSuchValue as error:
-            row, value = int(given.rows[error.place]), now[error.place].as_py()
+            row, value = int(given.rows[error.index]), now[error.index].as_py()
             raise DataError(
                 f"row {row} of task {self.task.number} of bolt {self.bolt!r} cannot have {value!r:.60} in {name!r}",
                 why=f"the column is {before.type}, which cannot hold it exactly",
                 do="give a value of this type",
             ) from None
 
-    def _decides(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _is_decisive(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns a mask of rows in which a column must not change: a column of windbolt's, or one that decides where
         the event belongs."""
         if name in self._own:
@@ -355,9 +357,9 @@ class TaskRows:
         inputs = self.table.column("input").take(pa.array(rows)).to_pylist()
         return np.array([by_input[each] for each in inputs], np.bool_)
 
-    def _other_event(self, name: str, stored: pa.Table, given: GivenEvents, place: int) -> DataError:
-        before, now = stored.column(name)[place].as_py(), given.table.column(name)[place].as_py()
-        row, task = int(given.rows[place]), self.task.number
+    def _other_event(self, name: str, stored: pa.Table, given: GivenEvents, index: int) -> DataError:
+        before, now = stored.column(name)[index].as_py(), given.table.column(name)[index].as_py()
+        row, task = int(given.rows[index]), self.task.number
         if name in self._own:
             why = f"{name} is windbolt's own: it says which event this is, or what has become of it"
             do = f"leave the column as it was read; if it was, a run has gone on since: {READ_AGAIN}"
@@ -376,13 +378,13 @@ class TaskRows:
         bare = name.removeprefix("event.")
         return bare if bare in self._own else name
 
-    def _with(self, name: str, rows: NDArray[np.int64], values: GivenValues) -> pa.Array:
+    def _column_with(self, name: str, rows: NDArray[np.int64], values: GivenValues) -> pa.Array:
         """Returns the whole column, with the user's values in these rows."""
         column = _one_array(self.table.column(name))
-        places = np.arange(len(column))
-        places[rows] = len(column) + np.arange(len(rows))
+        indices = np.arange(len(column))
+        indices[rows] = len(column) + np.arange(len(rows))
         before = column.cast(values.values.type) if column.type != values.values.type else column
-        return as_stored(pa.concat_arrays([before, values.values]).take(pa.array(places)), column.type)
+        return as_stored(pa.concat_arrays([before, values.values]).take(pa.array(indices)), column.type)
 
 
 def parts_of(task: TaskReader) -> Sequence[slice]:
@@ -402,15 +404,15 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.int64]]:
     """Returns the live events of a task, and the index of each among the stored rows; None without live events. End
     edges that wait for their starts are left out."""
-    parts, places, first = [], [np.zeros(0, np.int64)], 0
+    parts, stored_rows, first_row = [], [np.zeros(0, np.int64)], 0
     for ref in task.state.refs:
-        held, flags = read_needed(task.store, ref)
+        events, flags = read_needed(task.store, ref)
         live = np.flatnonzero((flags & NOT_LIVE) == 0)
         if len(live):
-            parts.append(held.take(live))
-            places.append(first + live)
-        first += len(held)
-    return (task.coded(RetainedEvents.concat(parts)) if parts else None), np.concatenate(places)
+            parts.append(events.take(live))
+            stored_rows.append(first_row + live)
+        first_row += len(events)
+    return (task.with_key_codes(RetainedEvents.concat(parts)) if parts else None), np.concatenate(stored_rows)
 
 
 # Windows that have fired and may fire again, if their events are repaired.
@@ -418,11 +420,11 @@ def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.
 
 _Span = tuple[int, int]
 """The start and the end of a window."""
-_Of = tuple[int, int]
+_KindAndKey = tuple[int, int]
 """The kind of a window, and the code of its key."""
 
 
-def with_repaired(
+def panes_after_repair(
     task: TaskReader, live: RetainedEvents, different: NDArray[np.bool_], gone: NDArray[np.bool_]
 ) -> PaneStates:
     """Returns the states of open windows after a repair. Windows that have fired and hold changed events fire again. A
@@ -431,60 +433,65 @@ def with_repaired(
     ``live``: the events before the repair; ``different`` and ``gone``: masks over them.
     """
     panes = _fired_panes(task)
-    touched, left = defaultdict[_Of, list[_Span]](list), defaultdict[_Of, list[_Span]](list)
-    for of, span, members in _windows_with(task, live, different):
-        touched[of].append(span)
+    touched, remaining = defaultdict[_KindAndKey, list[_Span]](list), defaultdict[_KindAndKey, list[_Span]](list)
+    for kind_and_key, span, members in _windows_with(task, live, different):
+        touched[kind_and_key].append(span)
         if not gone[members].all():
-            left[of].append(span)
+            remaining[kind_and_key].append(span)
     merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
     repaired, kept = panes.repaired.copy(), np.ones(len(panes), np.bool_)
     for row, index in enumerate(panes.index.tolist()):
-        of, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
-        is_touched = any(_supersedes(span, each, merging=merging[of[0]]) for each in touched[of])
+        kind_and_key, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
+        is_touched = any(_supersedes(span, each, merging=merging[kind_and_key[0]]) for each in touched[kind_and_key])
         repaired[row] |= is_touched and index > 0
-        kept[row] = index > 0 or not is_touched or span in left[of]
+        kept[row] = index > 0 or not is_touched or span in remaining[kind_and_key]
     return replace(panes, repaired=repaired).take(np.flatnonzero(kept))
 
 
-def last_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def last_events_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns a mask of the events in fired windows that, without the removed events, would have too few events to fire
     again."""
-    panes, last = _fired_panes(task), np.zeros(len(live), np.bool_)
+    panes, is_last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
-    fired: dict[_Of, list[_Span]] = defaultdict(list)
+    fired: dict[_KindAndKey, list[_Span]] = defaultdict(list)
     for row in np.flatnonzero(panes.index > 0).tolist():
         fired[int(panes.kind[row]), int(panes.key[row])].append((int(panes.start[row]), int(panes.end[row])))
-    left: dict[_Of, list[_Span]] = defaultdict(list)
-    still = live.take(np.flatnonzero(~gone))
-    for of, span, members in _windows_with(task, still, np.ones(len(still), np.bool_)):
+    remaining: dict[_KindAndKey, list[_Span]] = defaultdict(list)
+    remaining_events = live.take(np.flatnonzero(~gone))
+    for kind_and_key, span, members in _windows_with(task, remaining_events, np.ones(len(remaining_events), np.bool_)):
         if len(members) >= task.rules.least_at_end:
-            left[of].append(span)
-    for of, span, members in _windows_with(task, live, gone):
-        shown = [each for each in fired[of] if _supersedes(each, span, merging=merging[of[0]])]
-        if any(not any(_supersedes(each, other, merging=merging[of[0]]) for other in left[of]) for each in shown):
-            last[members] = True
-    return last
+            remaining[kind_and_key].append(span)
+    for kind_and_key, span, members in _windows_with(task, live, gone):
+        fired_before = [
+            each for each in fired[kind_and_key] if _supersedes(each, span, merging=merging[kind_and_key[0]])
+        ]
+        if any(
+            not any(_supersedes(each, other, merging=merging[kind_and_key[0]]) for other in remaining[kind_and_key])
+            for each in fired_before
+        ):
+            is_last[members] = True
+    return is_last
 
 
 def _fired_panes(task: TaskReader) -> PaneStates:
-    return PaneStates.of(task.kept("panes"))
+    return PaneStates.of(task.stored_table("panes"))
 
 
 def _windows_with(
-    task: TaskReader, live: RetainedEvents, which: NDArray[np.bool_]
-) -> Iterator[tuple[_Of, _Span, NDArray[np.int64]]]:
+    task: TaskReader, live: RetainedEvents, mask: NDArray[np.bool_]
+) -> Iterator[tuple[_KindAndKey, _Span, NDArray[np.int64]]]:
     """Yields the open windows that hold one of these events, with the indices of all their events."""
     if not len(live):
         return
     windows = windows_of(task, live)
-    for kind, piece in windows.open_windows(reached_span(task, live, windows)):
-        if not len(piece):
+    for kind, formed in windows.open_windows(evaluated_span(task, live, windows)):
+        if not len(formed):
             continue
-        counts = np.add.reduceat(which[piece.members].astype(np.int64), piece.offsets[:-1])
+        counts = np.add.reduceat(mask[formed.members].astype(np.int64), formed.offsets[:-1])
         for index in np.flatnonzero(counts).tolist():
-            members = piece.members[piece.offsets[index] : piece.offsets[index + 1]]
+            members = formed.members[formed.offsets[index] : formed.offsets[index + 1]]
             key = 0 if live.keys is None else int(live.keys[members[0]])
-            yield (kind, key), (int(piece.starts[index]), int(piece.ends[index])), members
+            yield (kind, key), (int(formed.starts[index]), int(formed.ends[index])), members
 
 
 def _supersedes(one: _Span, other: _Span, *, merging: bool) -> bool:
@@ -499,7 +506,7 @@ def _supersedes(one: _Span, other: _Span, *, merging: bool) -> bool:
 _LEAVE = "leave it in, and give it values that do no harm, such as nulls or zeros"
 
 
-def check_taken_out(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> None:
+def check_removable(bolt: str, task: TaskReader, kept: NDArray[np.bool_]) -> None:
     """Raises DataError for the first event that cannot be removed, with the reason."""
     if kept.all():
         return
@@ -516,21 +523,21 @@ Reason = tuple["NDArray[np.bool_]", str]
 """Mask of rows that cannot be removed, and the reason."""
 
 
-def _of_queue(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
+def _reasons_of_queue(task: TaskReader, removed: NDArray[np.bool_]) -> Iterator[Reason]:
     if task.rules.by_place:
-        settled = np.arange(len(out)) < task.state.windows_as(QueueState).settled_count
-        yield out & settled, "its windows count, or choose among, all the events of a task, and time has reached it"
+        settled = np.arange(len(removed)) < task.state.windows_as(QueueState).settled_count
+        yield removed & settled, "its windows count, or choose among, all the events of a task, and time has reached it"
 
 
-def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
-    live, places = live_events_of(task)
+def _reasons_of_assigned(task: TaskReader, removed: NDArray[np.bool_]) -> Iterator[Reason]:
+    live, stored_rows = live_events_of(task)
     if live is None:
         return
-    gone, nothing = out[places], np.zeros(len(out), np.bool_)
+    gone, nothing = removed[stored_rows], np.zeros(len(removed), np.bool_)
 
-    def rows(which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def rows(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         found = nothing.copy()
-        found[places[which]] = True
+        found[stored_rows[mask]] = True
         return found
 
     accounted = np.zeros(len(live), np.bool_) if live.accounted is None else live.accounted
@@ -538,63 +545,70 @@ def _of_assigned(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
     if task.state.windows.get("panes") is not None:
         why = "without it too few are left in a window that has fired and may fire again: what was shown could not be "
         why += "taken back"
-        yield rows(gone & last_of_fired(task, live, gone)), why
+        yield rows(gone & last_events_of_fired(task, live, gone)), why
     if task.rules.versions is not None and live.streams is not None:
         why = "it is a version of a join, and has ended the one before, which may be gone by now"
         yield rows(gone & (live.streams == task.rules.inputs.index(task.rules.versions))), why
     if not all(each.ends_by_time for each in windows.assigners):
-        reached = live.times <= limit_at(reached_span(task, live, windows).upto, np.arange(len(live)))
-        yield rows(gone & reached), "its windows count events, and time has reached it"
+        is_evaluated = live.times <= limit_at(evaluated_span(task, live, windows).upto, np.arange(len(live)))
+        yield rows(gone & is_evaluated), "its windows count events, and time has reached it"
         return
-    left = np.flatnonzero(~gone)
-    (lost, again), (kept, done) = _open_and_done(task, live), _open_and_done(task, live.take(left))
-    lost[:, left] &= ~kept
-    again[:, left] &= ~done
+    remaining = np.flatnonzero(~gone)
+    (no_longer_open, held_again), (still_open, still_done) = (
+        _open_and_done(task, live),
+        _open_and_done(task, live.take(remaining)),
+    )
+    no_longer_open[:, remaining] &= ~still_open
+    held_again[:, remaining] &= ~still_done
     merging = np.array([[each.merges] for each in windows.assigners])
     consequences = {
-        "a window has ended that has not fired, and row {} would be in none": lost & (merging | ~accounted),
-        "a window that has fired would have another end, and would hold row {} again": again,
+        "a window has ended that has not fired, and row {} would be in none": no_longer_open & (merging | ~accounted),
+        "a window that has fired would have another end, and would hold row {} again": held_again,
     }
-    for what, which in consequences.items():  # accounted: in a window of any kind; others have yet to fire
-        broken = which.any(axis=0) & ~gone
+    for what, mask in consequences.items():  # accounted: in a window of any kind; others have yet to fire
+        broken = mask.any(axis=0) & ~gone
         if broken.any():
             one = int(np.argmax(broken))
             same = gone if live.keys is None else gone & (live.keys == live.keys[one])
-            yield rows(same if same.any() else gone), f"without it {what.format(int(places[one]))}"
+            yield rows(same if same.any() else gone), f"without it {what.format(int(stored_rows[one]))}"
 
 
 def _open_and_done(task: TaskReader, live: RetainedEvents) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns two masks for each kind of window: events in a window that has yet to fire, and events that no later
     window can hold."""
     windows = windows_of(task, live)
-    span = reached_span(task, live, windows)
-    still = np.zeros((len(windows.assigners), len(live)), np.bool_)
-    for kind, piece in windows.open_windows(span):
-        still[kind, piece.members] = True
-    return still, np.stack([windows.finished(span.upto, kind) for kind in range(len(windows.assigners))])
+    span = evaluated_span(task, live, windows)
+    is_open = np.zeros((len(windows.assigners), len(live)), np.bool_)
+    for kind, formed in windows.open_windows(span):
+        is_open[kind, formed.members] = True
+    return is_open, np.stack([windows.finished(span.upto, kind) for kind in range(len(windows.assigners))])
 
 
-def _of_policies(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
-    seen_by_policies, (live, places) = np.zeros(len(out), np.bool_), live_events_of(task)
+def _reasons_of_policies(task: TaskReader, removed: NDArray[np.bool_]) -> Iterator[Reason]:
+    seen_by_policies, (live, stored_rows) = np.zeros(len(removed), np.bool_), live_events_of(task)
     if live is not None and live.numbers is not None:
-        seen_by_policies[places] = live.numbers >= 0
-    yield seen_by_policies & out, "a policy has been told of it, and may have made something of it"
+        seen_by_policies[stored_rows] = live.numbers >= 0
+    yield seen_by_policies & removed, "a policy has been told of it, and may have made something of it"
 
 
-def _of_known_keys(task: TaskReader, out: NDArray[np.bool_]) -> Iterator[Reason]:
-    wrong, records, (live, places) = np.zeros(len(out), np.bool_), task.kept("keys"), live_events_of(task)
+def _reasons_of_known_keys(task: TaskReader, removed: NDArray[np.bool_]) -> Iterator[Reason]:
+    wrong, records, (live, stored_rows) = (
+        np.zeros(len(removed), np.bool_),
+        task.stored_table("keys"),
+        live_events_of(task),
+    )
     if records is not None and live is not None:
         assert live.keys is not None
-        wrong[places] = np.isin(live.keys, records.column(KEY_COLUMN).to_numpy())
-    yield wrong & out, "of its key a timer is kept, or what a rule has made of its events"
+        wrong[stored_rows] = np.isin(live.keys, records.column(KEY_COLUMN).to_numpy())
+    yield wrong & removed, "of its key a timer is kept, or what a rule has made of its events"
 
 
 _REASONS = {
-    "queue": _of_queue,
-    "assigned": _of_assigned,
-    "triggered": _of_known_keys,
-    "policies": _of_policies,
-    "events": _of_known_keys,
+    "queue": _reasons_of_queue,
+    "assigned": _reasons_of_assigned,
+    "triggered": _reasons_of_known_keys,
+    "policies": _reasons_of_policies,
+    "events": _reasons_of_known_keys,
 }
 """By family of windows: yields the reasons why rows of a task cannot be removed."""
 
@@ -605,14 +619,14 @@ _REASONS = {
 def rewrite_task(task: TaskReader, correction: TaskCorrection, writer: SegmentWriter) -> TaskState:
     """Writes the changed events of a task, and returns the state of the task with these events."""
     if not task.state.windows.in_queue():
-        return _RetainedRewrite(task, correction, writer).written()
+        return _RetainedRewrite(task, correction, writer).write()
     queue = StoredQueue.of(task.state, task.store)
     assert queue is not None
     payload = _with_columns(pa.Table.from_batches([queue.events.payload]), correction.columns)
     (batch,) = payload.combine_chunks().to_batches()
     events = Events(queue.events.timestamps, batch, queue.events.streams)
     after = StoredQueue(events, queue.state).take(correction.kept)
-    return after.written(writer, len(task.bolt.accounts.streams), task.state.bolt)
+    return after.write(writer, len(task.bolt.accounts.streams), task.state.bolt)
 
 
 class _RetainedRewrite:
@@ -623,62 +637,64 @@ class _RetainedRewrite:
         self.streams = len(task.bolt.accounts.streams)
         self.accounted = np.array(task.state.accounted_by_stream or [0] * self.streams)
 
-    def written(self) -> TaskState:
+    def write(self) -> TaskState:
         """Returns the state with the rewritten events."""
         state, parts = self.task.state, iter(parts_of(self.task))
         refs = [self._section(ref, next(parts)) for ref in state.refs]
-        windows = state.windows.with_rows(lambda ref: self._waiting(ref, next(parts)), FieldKind.EVENTS)
+        windows = state.windows.with_rows(lambda ref: self._waiting_section(ref, next(parts)), FieldKind.EVENTS)
         if windows.get("panes") is not None:
             windows = self._with_panes(windows)
         if not self.correction.kept.all():
-            windows = self._with_fewer(windows)
+            windows = self._without_removed(windows)
         return TaskState(windows, Refs(ref for ref in refs if ref is not None), self.accounted.tolist(), state.bolt)
 
     def _section(self, ref: Ref, rows: slice) -> Ref | None:
         kept = self.correction.kept[rows]
         if kept.all() and not self.correction.touched[rows].any():
             return ref
-        held, flags = read_needed(self.task.store, ref)
+        events, flags = read_needed(self.task.store, ref)
         gone = ~kept & ((flags & ACCOUNTED) != 0)
         self.accounted -= count_by_stream(
-            None if held.streams is None else held.streams[gone], int(np.count_nonzero(gone)), self.streams
+            None if events.streams is None else events.streams[gone], int(np.count_nonzero(gone)), self.streams
         )
-        held = self._different(held, rows)
-        return replace(write_retained(self.writer, held, self.streams), level=ref.level) if len(held) else None
+        events = self._with_corrections(events, rows)
+        return replace(write_retained(self.writer, events, self.streams), level=ref.level) if len(events) else None
 
-    def _waiting(self, ref: Ref, rows: slice) -> Ref | None:
+    def _waiting_section(self, ref: Ref, rows: slice) -> Ref | None:
         if self.correction.kept[rows].all() and not self.correction.touched[rows].any():
             return ref
-        held, flags = read_retained(self.task.store, ref)
-        held = self._different(replace(held.take(np.flatnonzero((flags & NOT_LIVE) == 0)), accounted=None), rows)
-        return write_retained(self.writer, held, self.streams) if len(held) else None
+        events, flags = read_retained(self.task.store, ref)
+        events = self._with_corrections(
+            replace(events.take(np.flatnonzero((flags & NOT_LIVE) == 0)), accounted=None), rows
+        )
+        return write_retained(self.writer, events, self.streams) if len(events) else None
 
     def _with_panes(self, windows: WindowsState) -> WindowsState:
         """Returns the state in which fired windows with changed events fire again."""
-        live, places = live_events_of(self.task)
+        live, stored_rows = live_events_of(self.task)
         if live is None:
             return windows
-        gone = ~self.correction.kept[places]
-        states = with_repaired(self.task, live, self.correction.touched[places] | gone, gone)
+        gone = ~self.correction.kept[stored_rows]
+        states = panes_after_repair(self.task, live, self.correction.touched[stored_rows] | gone, gone)
         return windows.with_values(panes=self.writer.add(states.table()))
 
-    def _different(self, held: RetainedEvents, rows: slice) -> RetainedEvents:
+    def _with_corrections(self, events: RetainedEvents, rows: slice) -> RetainedEvents:
         columns = {name: column[rows] for name, column in self.correction.columns.items()}
-        held = replace(held, payload=_with_columns(held.payload, columns))
-        return held.take(np.flatnonzero(self.correction.kept[rows]))
+        events = replace(events, payload=_with_columns(events.payload, columns))
+        return events.take(np.flatnonzero(self.correction.kept[rows]))
 
-    def _with_fewer(self, windows: WindowsState) -> WindowsState:
+    def _without_removed(self, windows: WindowsState) -> WindowsState:
         """Returns the state without consequences of removed events. An evaluation may find nothing due for a removed
         window."""
-        live, places = live_events_of(self.task)
+        live, stored_rows = live_events_of(self.task)
         if live is not None:
-            live = live.take(np.flatnonzero(self.correction.kept[places]))
+            live = live.take(np.flatnonzero(self.correction.kept[stored_rows]))
         keys = np.zeros(0, np.int64) if live is None or live.keys is None else live.keys
         windows = windows.with_key_count(lambda: len(np.unique(keys)))
-        return _assigned_with_fewer(self.task, windows, live) if windows.family == "assigned" else windows
+        return _assigned_without_removed(self.task, windows, live) if windows.family == "assigned" else windows
 
 
-def _assigned_with_fewer(task: TaskReader, windows: WindowsState, live: RetainedEvents | None) -> WindowsState:
+def _assigned_without_removed(task: TaskReader, windows: WindowsState, live: RetainedEvents | None) -> WindowsState:
     """Returns the state with new times at which the next window may end, and at which an idle timeout may close one."""
     ends, next_end = list[int](), windows.get("next_end")
     if live is not None and len(live):  # a session may end earlier; no window ends before its first event
@@ -686,7 +702,7 @@ def _assigned_with_fewer(task: TaskReader, windows: WindowsState, live: Retained
         next_end = earliest if next_end is None else min(earliest, next_end)
     if live is not None and windows.get("open_ends"):
         formed = windows_of(task, live)
-        ends = formed.open_ends(reached_span(task, live, formed))
+        ends = formed.open_ends(evaluated_span(task, live, formed))
     return windows.with_values(next_end=next_end, open_ends=tuple(ends))
 
 
@@ -726,7 +742,7 @@ class BoltRepair:
                 each.check_there(stored)
         return BoltRepair(name, state, tuple(_corrections(name, tasks, columns, *given)))
 
-    def written(self, writer: SegmentWriter) -> BoltState:
+    def write(self, writer: SegmentWriter) -> BoltState:
         """Writes the changes; returns the state of the bolt with them. Removed events that were in no window yet are
         purged."""
         tasks = list(self.state.tasks)
@@ -741,21 +757,21 @@ class BoltRepair:
     def _check(self, after: BoltState) -> None:
         """Raises AccountsError if another event was lost, or an event is counted wrongly: a defect of windbolt."""
         after.accounts.check(after.pending, self.name)
-        out, waiting = 0, 0
+        removed, waiting = 0, 0
         for task, correction in self.corrections:
-            first = 0
+            start = 0
             for rows in task.rows:
-                gone = ~correction.kept[first : first + len(rows)]
-                out, waiting = out + int(gone.sum()), waiting + int(rows.pending[gone].sum())
-                first += len(rows)
+                gone = ~correction.kept[start : start + len(rows)]
+                removed, waiting = removed + int(gone.sum()), waiting + int(rows.pending[gone].sum())
+                start += len(rows)
         stored = [
             sum(task.refs.needed + sum(sum(ref.by_stream) for ref in task.waiting) for task in each.tasks)
             for each in (self.state, after)
         ]
         purged = sum(self.state.pending) - sum(after.pending)
-        if stored[0] - stored[1] != out or purged != waiting:
+        if stored[0] - stored[1] != removed or purged != waiting:
             raise AccountsError(
-                f"bolt {self.name!r} would have {stored[1]:,} stored events, of {stored[0]:,} without {out:,}, and "
+                f"bolt {self.name!r} would have {stored[1]:,} stored events, of {stored[0]:,} without {removed:,}, and "
                 f"{purged:,} purged, of {waiting:,} that were in no window",
                 why="a repair leaves all other events as they are",
                 do="this is a defect in windbolt: please report it; the checkpoint is as it was",
@@ -769,8 +785,8 @@ def _corrections(
         of_task = [None if each is None else each.of_task(task.number) for each in (given, without)]
         if not any(each is not None and len(each.rows) for each in of_task):
             continue
-        correction = TaskRows(name, task, columns).corrected(*of_task)
-        check_taken_out(name, task, correction.kept)
+        correction = TaskRows(name, task, columns).correct(*of_task)
+        check_removable(name, task, correction.kept)
         if not correction.changes_nothing:
             yield task, correction
 
@@ -800,14 +816,14 @@ def repair(
     stored, a change that would move an event elsewhere, a value that its column cannot hold, and an event that cannot
     be removed. Raises CheckpointError as for a savepoint. In all these cases nothing is written.
     """
-    place, source = os.fspath(destination), checkpoint_at(os.fspath(checkpoint))
+    path, source = os.fspath(destination), checkpoint_at(os.fspath(checkpoint))
     repairing = _RepairRun(source, events, without or {})
     source.lock.share()
     try:
-        take_savepoint(source, place, change=StateChange(repairing.prepare, repairing.names))
+        take_savepoint(source, path, change=StateChange(repairing.prepare, repairing.names))
     finally:
         source.lock.release()
-    return bolts(place)
+    return bolts(path)
 
 
 class _RepairRun:
@@ -821,8 +837,8 @@ class _RepairRun:
                 why="neither events with other values are given, nor any to be taken out",
                 do="give some, by the name of their bolt; or take a plain savepoint: windbolt savepoint",
             )
-        known = known_rules(source).bolts
-        self.rules = {name: rules_of(known, name, None) for name in self.names}
+        all_rules = require_rules(source).bolts
+        self.rules = {name: rules_of(all_rules, name, None) for name in self.names}
         for name, rules in self.rules.items():
             _check_bolt(name, rules)
         self.given = {
@@ -835,7 +851,7 @@ class _RepairRun:
 
     def prepare(self, manifest: Manifest) -> Rewrite:
         """Validates every repair."""
-        store = FileSegments(f"{self.source.files.root}/segments", self.source.uri)
+        store = FileSegments(f"{self.source.documents.root}/segments", self.source.uri)
         repairs = []
         for name in self.names:
             if name not in manifest.bolts:
@@ -846,7 +862,7 @@ class _RepairRun:
 
         def rewrite(writer: SegmentWriter) -> Manifest:
             after = Manifest.from_values(manifest.to_values())
-            after.bolts |= {each.name: each.written(writer) for each in repairs}
+            after.bolts |= {each.name: each.write(writer) for each in repairs}
             return after
 
         return rewrite

@@ -35,15 +35,21 @@ from topologies.checkpoints.paired_checkpoint import (
     START_OVER,
     TOPOLOGY,
     PairedCheckpoint,
+    check_before_claim,
     check_halves,
-    check_unclaimed,
-    claimed,
+    claim_checkpoint,
     naming_a_way_back,
     telling_who_took_over,
 )
-from topologies.checkpoints.stored_tasks import StoredQueue, columns_of
-from topologies.checkpoints.topology_fit import check_fit, known_rules, note_change, noted_tasks, wanted_tasks
-from topologies.engine.failures import raised_as
+from topologies.checkpoints.stored_tasks import StoredQueue, payload_columns
+from topologies.checkpoints.topology_fit import (
+    changed_task_counts,
+    check_fit,
+    note_change,
+    require_rules,
+    stored_task_counts,
+)
+from topologies.engine.failures import raising_as
 from topologies.engine.fire.bolt_calls import load_state
 from topologies.graph.bolt_rules import BoltRules, TopologyRules
 from topologies.graph.graph import Graph
@@ -67,12 +73,12 @@ class Route:
     bolt: str
     rules: BoltRules
     parallelism: int
-    _known: dict[int, int] = field(default_factory=dict)
+    _tasks_of_known: dict[int, int] = field(default_factory=dict)
     """By code: the task of each key whose events have been seen."""
-    shared: dict[int, int] = field(default_factory=dict)
+    shared_hashes: dict[int, int] = field(default_factory=dict)
     """By code: the hash of each key whose hash collides with another one."""
 
-    def of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
+    def tasks_of_rows(self, table: pa.Table, streams: NDArray[np.int8] | None) -> NDArray[np.int64]:
         """Returns the task of each row; ``streams``: the input of each row, None for the first."""
         tasks = np.zeros(table.num_rows, np.int64)
         if self.rules.in_one_task:
@@ -85,7 +91,7 @@ class Route:
                 break
         return tasks
 
-    def of_keys(self, table: pa.Table) -> NDArray[np.int64]:
+    def tasks_of_keys(self, table: pa.Table) -> NDArray[np.int64]:
         """Returns the task of each row of a table with the key columns."""
         fields = self.rules.grouped[0]
         return self._tasks(table, fields) if fields else np.zeros(table.num_rows, np.int64)
@@ -99,14 +105,14 @@ class Route:
         """
         schema = read_written_schema(self.rules.types)
         columns = []
-        for name, column, wanted in zip(table.column_names, table.columns, schema, strict=True):
+        for name, column, wanted_field in zip(table.column_names, table.columns, schema, strict=True):
             try:
                 # If the note cannot express the field's type, the bolt keeps the field in that type (``types``).
-                columns.append(convert_column(column, wanted.type) if is_read_back(wanted.type) else column)
+                columns.append(convert_column(column, wanted_field.type) if is_read_back(wanted_field.type) else column)
             except REFUSED as error:
                 raise CheckpointError(
                     f"bolt {self.bolt!r} cannot be moved: its state has {name!r} as {column.type}",
-                    why=f"its events are grouped by {wanted.name!r}, which is {wanted.type}: {error}",
+                    why=f"its events are grouped by {wanted_field.name!r}, which is {wanted_field.type}: {error}",
                     do="give the bolt a method move_state, or keep that column in the type of the field",
                 ) from error
         return pa.Table.from_arrays(columns, schema.names)
@@ -144,17 +150,17 @@ class Route:
     def note_tasks(self, codes: NDArray[np.int64], tasks: NDArray[np.int64]) -> None:
         """Records the tasks of keys whose events are known."""
         distinct, firsts = np.unique(codes, return_index=True)
-        self._known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
+        self._tasks_of_known.update(zip(distinct.tolist(), tasks[firsts].tolist(), strict=True))
 
-    def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def tasks_of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the task of each key, by its code. Raises CheckpointError if only an event could show this, and no
         event is stored."""
         if self.rules.in_one_task:
             return np.zeros(len(codes), np.int64)
         if self.rules.grouped[0] == self.rules.keys[0]:
-            hashes = np.array([self.shared.get(code, code) for code in codes.tolist()], np.int64)
+            hashes = np.array([self.shared_hashes.get(code, code) for code in codes.tolist()], np.int64)
             return (hashes.view(np.uint64) % np.uint64(self.parallelism)).astype(np.int64)
-        unknown = sum(each not in self._known for each in codes.tolist())
+        unknown = sum(each not in self._tasks_of_known for each in codes.tolist())
         if unknown:
             raise CheckpointError(
                 f"bolt {self.bolt!r} cannot have {self.parallelism} tasks",
@@ -162,7 +168,7 @@ class Route:
                 f"their {', '.join(self.rules.grouped[0])}, and with it their new task, is unknown",
                 do="try again when these keys have been forgotten, or group its inputs by the whole key from the start",
             )
-        return np.array([self._known[each] for each in codes.tolist()], np.int64)
+        return np.array([self._tasks_of_known[each] for each in codes.tolist()], np.int64)
 
     def _tasks(self, table: pa.Table, fields: Iterable[str]) -> NDArray[np.int64]:
         return FieldsGrouping(tuple(fields)).tasks(table, None, self.parallelism)
@@ -175,24 +181,24 @@ UserState = dict[str, Any]
 
 
 def _user_states(
-    before: Sequence[BoltTaskState],
+    old_states: Sequence[BoltTaskState],
     route: Route,
     store: SegmentStore,
     writer: SegmentWriter,
     bolt: StatefulTaskBolt | None,
 ) -> list[dict[str, Ref]]:
-    if not any(state.user for state in before):
+    if not any(state.user for state in old_states):
         return [{} for _ in range(route.parallelism)]
     if route.rules.in_one_task:
-        return [dict(before[0].user) if task == 0 else {} for task in range(route.parallelism)]
-    saved = [load_state(store, state.user) for state in before if state.user]
+        return [dict(old_states[0].user) if task == 0 else {} for task in range(route.parallelism)]
+    saved = [load_state(store, state.user) for state in old_states if state.user]
     if route.rules.state_by_method:
-        return [_written(writer, *packed) for packed in _by_method(saved, route, bolt)]
+        return [_write_user_state(writer, *packed) for packed in _moved_by_method(saved, route, bolt)]
     moved = [_user_state_of(task, saved, route) for task in range(route.parallelism)]
-    return [_written(writer, json.dumps(plain), tables) for plain, tables in moved]
+    return [_write_user_state(writer, json.dumps(json_values), tables) for json_values, tables in moved]
 
 
-def _by_method(
+def _moved_by_method(
     saved: list[UserState], route: Route, bolt: StatefulTaskBolt | None
 ) -> list[tuple[str, dict[str, pa.Table]]]:
     if bolt is None:
@@ -203,39 +209,39 @@ def _by_method(
         )
     what = f"bolt {route.bolt!r} failed in moving its state to other tasks"
     do = "fix its method move_state and rerun; the checkpoint is as it was"
-    with raised_as(BoltError, what, do=do, unchanged=CheckpointError, bolt=route.bolt):
+    with raising_as(BoltError, what, do=do, unchanged=CheckpointError, bolt=route.bolt):
         states = bolt.move_state(saved, lambda *key: route.task_of(key), route.parallelism)
         if len(states) != route.parallelism:
             raise ValueError(f"move_state returned {len(states)} states for {route.parallelism} tasks")
         return [pack_state(state, bolt.state_types) for state in states]
 
 
-def _written(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> dict[str, Ref]:
+def _write_user_state(writer: SegmentWriter, text: str, tables: dict[str, pa.Table]) -> dict[str, Ref]:
     """Writes the state of a bolt as its tasks do; returns references."""
     return {"": writer.add(pa.table({"json": [text]}))} | {name: writer.add(table) for name, table in tables.items()}
 
 
 def _user_state_of(task: int, saved: Sequence[UserState], route: Route) -> tuple[UserState, dict[str, pa.Table]]:
     """Returns the JSON part and the tables of a task's state after the move."""
-    plain: UserState = {}
+    json_values: UserState = {}
     tables: dict[str, pa.Table] = {}
-    for name, first in saved[0].items():
+    for name, first_value in saved[0].items():
         columns, values = route.rules.state_keys[name], [state[name] for state in saved]
-        if isinstance(first, pa.Table):
-            tables[name] = first if not columns else pa.concat_tables(_rows_of(task, values, columns, route))
+        if isinstance(first_value, pa.Table):
+            tables[name] = first_value if not columns else pa.concat_tables(_rows_of_task(task, values, columns, route))
         elif columns:
-            plain[name] = {
+            json_values[name] = {
                 key: value for state in values for key, value in state.items() if _task_of_text(key, route) == task
             }
         else:
-            plain[name] = first
-    return plain, tables
+            json_values[name] = first_value
+    return json_values, tables
 
 
-def _rows_of(task: int, tables: Sequence[pa.Table], columns: Sequence[str], route: Route) -> list[pa.Table]:
+def _rows_of_task(task: int, tables: Sequence[pa.Table], columns: Sequence[str], route: Route) -> list[pa.Table]:
     """Returns the rows of a task; ``columns``: the columns with the grouping fields, in their own types."""
     keys = [route.as_keys(table.select(list(columns))) for table in tables]
-    return [table.filter(pa.array(route.of_keys(key) == task)) for table, key in zip(tables, keys, strict=True)]
+    return [table.filter(pa.array(route.tasks_of_keys(key) == task)) for table, key in zip(tables, keys, strict=True)]
 
 
 def _task_of_text(key: str, route: Route) -> int:
@@ -266,99 +272,107 @@ class TaskMove:
 
     def __init__(
         self,
-        before: Sequence[TaskState],
+        old_tasks: Sequence[TaskState],
         route: Route,
         store: SegmentStore,
         writer: SegmentWriter,
         stateful: StatefulTaskBolt | None,
     ) -> None:
         """``stateful``: the bolt, which is called if it moves its state by a method."""
-        self.before, self.route, self.store, self.writer, self.stateful = before, route, store, writer, stateful
+        self.old_tasks, self.route, self.store, self.writer, self.stateful = old_tasks, route, store, writer, stateful
         self.streams = len(route.rules.inputs)
         self.unwindowed = np.zeros(self.streams, np.int64)
         """For each input, the events known to be in no window; set once ``tasks`` has joined queues."""
-        self._windows = [task.windows for task in before]
+        self._windows = [task.windows for task in old_tasks]
         self._family = type(self._windows[0])
         self._former_tasks: list[set[int]] = [set() for _ in range(route.parallelism)]
         """For each new task, the old tasks of which it takes over parts."""
         self._codes = [self._codes_of(state) for state in self._windows]
-        self._note_kept()
+        self._note_tasks_of_kept_keys()
         queued = self._family.in_queue()
-        self._queues = self._divided_queues() if queued else []
-        self._held = [] if queued else self._divided([task.refs for task in before])
-        self._waiting = {
-            name: self._divided([] if state.get(name) is None else [state.get(name)] for state in self._windows)
+        self._queues = self._divide_queues() if queued else []
+        self._events = [] if queued else self._divide_events([task.refs for task in old_tasks])
+        self._waiting_events = {
+            name: self._divide_events([] if state.get(name) is None else [state.get(name)] for state in self._windows)
             for name in self._family.fields_of(FieldKind.EVENTS)
         }
 
     def tasks(self) -> list[TaskState]:
         """Returns the new tasks."""
         tables = {
-            name: self._tables(
-                [getattr(state, name) for state in self._windows], self._tasks_of(how), self._change_of(how)
+            name: self._divide_tables(
+                [getattr(state, name) for state in self._windows],
+                self._tasks_of(state_field),
+                self._change_of(state_field),
             )
-            for name, how in sorted(self._family.declarations().items(), key=lambda each: bool(each[1].floor))
-            if how.kind in (FieldKind.KEYS, FieldKind.CODES)
+            for name, state_field in sorted(self._family.declarations().items(), key=lambda each: bool(each[1].floor))
+            if state_field.kind in (FieldKind.KEYS, FieldKind.CODES)
         }
-        states = [self._state(task, tables) for task in range(self.route.parallelism)]
-        with_events = self._with_queue if self._queues else self._with_held
+        states = [self._windows_state(task, tables) for task in range(self.route.parallelism)]
+        with_events = self._with_queue if self._queues else self._with_events
         moved = [with_events(task, TaskState(state)) for task, state in enumerate(states)]
         return [replace(state, bolt=bolt) for state, bolt in zip(moved, self._bolts(), strict=True)]
 
     def _bolts(self) -> list[BoltTaskState]:
         """Returns the state of the bolt in each task. Counts are for all tasks together, so the first task gets
         them."""
-        before = [task.bolt for task in self.before]
-        shown = self._shown()
-        users = _user_states(before, self.route, self.store, self.writer, self.stateful)
-        known = [state.needed_until for state in before if state.user]
-        needed_until = None if None in known else max((each for each in known if each is not None), default=None)
-        counts = [BoltTaskState().add_counts(*before), *[BoltTaskState()] * (len(users) - 1)]
+        old_states = [task.bolt for task in self.old_tasks]
+        retractable_rows = self._retractable_rows()
+        users = _user_states(old_states, self.route, self.store, self.writer, self.stateful)
+        needed_by_states = [state.needed_until for state in old_states if state.user]
+        needed_until = (
+            None
+            if None in needed_by_states
+            else max((each for each in needed_by_states if each is not None), default=None)
+        )
+        counts = [BoltTaskState().add_counts(*old_states), *[BoltTaskState()] * (len(users) - 1)]
         return [
             replace(state, user=user, shown=rows, needed_until=needed_until if user else None)
-            for state, user, rows in zip(counts, users, shown, strict=True)
+            for state, user, rows in zip(counts, users, retractable_rows, strict=True)
         ]
 
-    def _shown(self) -> list[dict[str, Ref]]:
+    def _retractable_rows(self) -> list[dict[str, Ref]]:
         """Returns, for each new task, the rows that a later firing of their windows may retract, by output stream."""
         found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
         tasks_of = self._tasks_of(BoltTaskState.declarations()["shown"])
-        for stream in sorted({name for task in self.before for name in task.bolt.shown}):
-            tables = self._tables([task.bolt.shown.get(stream) for task in self.before], tasks_of)
+        for stream in sorted({name for task in self.old_tasks for name in task.bolt.shown}):
+            tables = self._divide_tables([task.bolt.shown.get(stream) for task in self.old_tasks], tasks_of)
             for task, table in enumerate(tables):
                 if table is not None:
                     found[task][stream] = self.writer.add(table)
         return found
 
-    def _state(self, task: int, tables: Mapping[str, list[pa.Table | None]]) -> WindowsState:
+    def _windows_state(self, task: int, tables: Mapping[str, list[pa.Table | None]]) -> WindowsState:
         """Returns the state of a new task, field by field."""
         values = self._family.merged(self._windows, sorted(self._former_tasks[task]))
-        for name, waiting in self._waiting.items():
-            held = RetainedEvents.concat(waiting[task]) if waiting[task] else None
+        for name, waiting in self._waiting_events.items():
+            events = RetainedEvents.concat(waiting[task]) if waiting[task] else None
             values[name] = (
-                None if held is None else write_retained(self.writer, replace(held, accounted=None), self.streams)
+                None if events is None else write_retained(self.writer, replace(events, accounted=None), self.streams)
             )
-        for name, how in self._family.declarations().items():
+        for name, state_field in self._family.declarations().items():
             if name in tables:
                 table = tables[name][task]
-                if how.floor:
-                    values[how.floor], table = self._with_floor(task, how, table)
-                if table is not None and how.kind is FieldKind.KEYS:
-                    table = table.take(pa.array(np.argsort(table.column(how.key_column).to_numpy(), kind="stable")))
+                if state_field.floor:
+                    values[state_field.floor], table = self._with_floor(task, state_field, table)
+                if table is not None and state_field.kind is FieldKind.KEYS:
+                    table = table.take(
+                        pa.array(np.argsort(table.column(state_field.key_column).to_numpy(), kind="stable"))
+                    )
                 values[name] = None if table is None else self.writer.add(table)
         codes = tables["codes"][task] if "codes" in tables else None
         return self._family().with_values(**values).with_key_count(lambda: self._keys_with_events(task, codes))
 
     # -- events
 
-    def _divided_queues(self) -> list[list[StoredQueue]]:
+    def _divide_queues(self) -> list[list[StoredQueue]]:
         """Returns, for each new task, the parts of the queues. Their windows are runs of time, so the windows of an
         event do not depend on the other events of its task."""
         parts: list[list[StoredQueue]] = [[] for _ in range(self.route.parallelism)]
-        for state in self.before:
+        for state in self.old_tasks:
             queue = StoredQueue.of(state, self.store)
             if queue is not None:
-                tasks = self.route.of_rows(columns_of(queue.events, routing=True), queue.events.streams)
+                tasks = self.route.tasks_of_rows(payload_columns(queue.events, routing=True), queue.events.streams)
                 for task in np.unique(tasks).tolist():
                     parts[task].append(queue.take(tasks == task))
         return parts
@@ -367,50 +381,50 @@ class TaskMove:
         """Returns a new task with its parts of queues."""
         if not self._queues[task]:
             return state
-        queue = StoredQueue.joined(self._queues[task], state.windows_as(QueueState))
-        joined = queue.written(self.writer, self.streams)
+        queue = StoredQueue.join(self._queues[task], state.windows_as(QueueState))
+        joined = queue.write(self.writer, self.streams)
         self.unwindowed += np.array(joined.accounted_by_stream)
         for part in self._queues[task]:
             self.unwindowed -= part.events.slice(0, part.state.accounted).by_stream(self.streams)
         return joined
 
-    def _divided(self, stored: Iterable[Iterable[Ref]]) -> list[list[RetainedEvents]]:
+    def _divide_events(self, stored: Iterable[Iterable[Ref]]) -> list[list[RetainedEvents]]:
         """Returns, for each new task, the events that are still needed, in the order of arrival at each old task."""
         parts: list[list[RetainedEvents]] = [[] for _ in range(self.route.parallelism)]
         for number, refs in enumerate(stored):
             for ref in refs:
-                held, flags = read_retained(self.store, ref)
+                events, flags = read_retained(self.store, ref)
                 needed = np.flatnonzero(is_needed(flags))
-                held = held.take(needed)
+                events = events.take(needed)
                 flags = flags[needed]
-                held = replace(held, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
-                tasks = self.route.of_rows(held.payload, held.streams)
-                if held.keys is not None:
-                    self.route.note_tasks(held.keys, tasks)
-                    codes = self._codes[number].apply(held).keys
-                    if codes is not None and codes is not held.keys:
+                events = replace(events, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
+                tasks = self.route.tasks_of_rows(events.payload, events.streams)
+                if events.keys is not None:
+                    self.route.note_tasks(events.keys, tasks)
+                    codes = self._codes[number].apply(events).keys
+                    if codes is not None and codes is not events.keys:
                         self.route.note_tasks(codes, tasks)
                 for task in np.unique(tasks).tolist():
-                    parts[task].append(held.take(np.flatnonzero(tasks == task)))
+                    parts[task].append(events.take(np.flatnonzero(tasks == task)))
                     self._former_tasks[task].add(number)
         return parts
 
-    def _with_held(self, task: int, state: TaskState) -> TaskState:
+    def _with_events(self, task: int, state: TaskState) -> TaskState:
         """Returns a new task with the events that it holds."""
-        if not self._held[task]:
+        if not self._events[task]:
             return state
-        held = RetainedEvents.concat(self._held[task]).sorted()
-        flags = held.flags()
-        accounted = held.by_stream(self.streams, ((flags & ACCOUNTED) != 0) & is_needed(flags)).tolist()
-        return TaskState(state.windows, Refs([write_retained(self.writer, held, self.streams)]), accounted)
+        events = RetainedEvents.concat(self._events[task]).sorted()
+        flags = events.flags()
+        accounted = events.by_stream(self.streams, ((flags & ACCOUNTED) != 0) & is_needed(flags)).tolist()
+        return TaskState(state.windows, Refs([write_retained(self.writer, events, self.streams)]), accounted)
 
     def _keys_with_events(self, task: int, codes: pa.Table | None) -> int:
         """Returns the number of keys of a new task that have live events."""
-        if not self._held[task]:
+        if not self._events[task]:
             return 0
-        held = KeyCodes(self.route.rules.keys, codes).apply(RetainedEvents.concat(self._held[task]))
-        assert held.keys is not None
-        return len(np.unique(held.keys if held.finished is None else held.keys[~held.finished]))
+        events = KeyCodes(self.route.rules.keys, codes).apply(RetainedEvents.concat(self._events[task]))
+        assert events.keys is not None
+        return len(np.unique(events.keys if events.finished is None else events.keys[~events.finished]))
 
     # -- rows of keys
 
@@ -421,24 +435,24 @@ class TaskMove:
         table = None if stored is None else self.store.read(stored)
         if table is not None:
             columns = (table.column(name).to_pylist() for name in (CODE_COLUMN, HASH_COLUMN))
-            self.route.shared |= dict(zip(*columns, strict=True))
+            self.route.shared_hashes |= dict(zip(*columns, strict=True))
         return KeyCodes(self.route.rules.keys, table)
 
-    def _note_kept(self) -> None:
+    def _note_tasks_of_kept_keys(self) -> None:
         """Records the tasks of keys that may have no events any more."""
         for state in self._windows:
             for each in state.rows(FieldKind.KEYS):
                 table = self.store.read(each.ref)
                 codes = table.column(state.declarations()[each.field].key_column).to_numpy()
-                self.route.note_tasks(codes, self.route.of_keys(table))
+                self.route.note_tasks(codes, self.route.tasks_of_keys(table))
 
-    def _tasks_of(self, how: StateField) -> TasksOf:
+    def _tasks_of(self, state_field: StateField) -> TasksOf:
         """Returns a function that finds the tasks of a field's rows: by the key columns, or by the code of the key."""
-        if how.kind is FieldKind.KEYS:
-            return self.route.of_keys
-        return lambda table: self.route.of_codes(table.column(how.key_column).to_numpy())
+        if state_field.kind is FieldKind.KEYS:
+            return self.route.tasks_of_keys
+        return lambda table: self.route.tasks_of_codes(table.column(state_field.key_column).to_numpy())
 
-    def _tables(
+    def _divide_tables(
         self, stored: Sequence[Ref | None], tasks_of: TasksOf, change: Change = lambda table, number: table
     ) -> list[pa.Table | None]:
         """Returns the tables of old tasks, divided among the new tasks; None for a task without rows."""
@@ -455,53 +469,55 @@ class TaskMove:
 
     # -- rows of keys above a floor
 
-    def _change_of(self, how: StateField) -> Change:
+    def _change_of(self, state_field: StateField) -> Change:
         """Returns a change that raises the marks in a table to the floor of their task."""
 
         def change(table: pa.Table, number: int) -> pa.Table:
-            floor = self._windows[number].get(how.floor, NONE)
-            for name in how.floor_columns:
+            floor = self._windows[number].get(state_field.floor, NONE)
+            for name in state_field.floor_columns:
                 raised = np.maximum(table.column(name).to_numpy(), floor)
                 table = table.set_column(table.column_names.index(name), name, pa.array(raised))
             return table
 
         return change
 
-    def _with_floor(self, task: int, how: StateField, table: pa.Table | None) -> tuple[int | None, pa.Table | None]:
+    def _with_floor(
+        self, task: int, state_field: StateField, table: pa.Table | None
+    ) -> tuple[int | None, pa.Table | None]:
         """Returns the floor of a new task, and the rows of keys above it.
 
         A task with keys of several old tasks gets the least of their floors. Keys with a higher floor keep it as marks
         of their own, so that none of their windows is evaluated again.
         """
-        floors: list[int] = [each.get(how.floor, NONE) for each in self._windows]
-        own = {floors[number] for number in self._former_tasks[task]}
-        least = min(own, default=max(floors))
-        if len(own) > 1:
-            table = self._with_marks(task, how, table, floors, least)
-        return None if least == NONE else least, table
+        floors: list[int] = [each.get(state_field.floor, NONE) for each in self._windows]
+        floors_of_parts = {floors[number] for number in self._former_tasks[task]}
+        least_floor = min(floors_of_parts, default=max(floors))
+        if len(floors_of_parts) > 1:
+            table = self._with_marks(task, state_field, table, floors, least_floor)
+        return None if least_floor == NONE else least_floor, table
 
     def _with_marks(
-        self, task: int, how: StateField, table: pa.Table | None, floors: Sequence[int], least: int
+        self, task: int, state_field: StateField, table: pa.Table | None, floors: Sequence[int], least_floor: int
     ) -> pa.Table | None:
         """Returns the marks of a task, with one for each key that has events and had a higher floor than the task has
         now."""
-        known = set() if table is None else set(table.column(how.key_column).to_pylist())
+        known_keys = set() if table is None else set(table.column(state_field.key_column).to_pylist())
         parts = [] if table is None else [table]
         for number in self._former_tasks[task]:
-            if floors[number] <= least:
+            if floors[number] <= least_floor:
                 continue
-            for ref in self.before[number].refs:
-                held = self._codes[number].apply(read_retained(self.store, ref)[0])
-                assert held.keys is not None
-                keys, firsts = np.unique(held.keys, return_index=True)
-                here = self.route.of_rows(held.payload, held.streams)[firsts] == task
-                new = here & np.array([key not in known for key in keys.tolist()], np.bool_)
+            for ref in self.old_tasks[number].refs:
+                events = self._codes[number].apply(read_retained(self.store, ref)[0])
+                assert events.keys is not None
+                keys, firsts = np.unique(events.keys, return_index=True)
+                here = self.route.tasks_of_rows(events.payload, events.streams)[firsts] == task
+                new = here & np.array([key not in known_keys for key in keys.tolist()], np.bool_)
                 if not new.any():
                     continue
-                known |= set(keys[new].tolist())
+                known_keys |= set(keys[new].tolist())
                 marks = pa.array(np.full(np.count_nonzero(new), floors[number]))
-                own = pa.table({how.key_column: keys[new], **dict.fromkeys(how.floor_columns, marks)})
-                values = key_rows(held.payload, held.streams, self.route.rules.keys).take(pa.array(firsts[new]))
+                own = pa.table({state_field.key_column: keys[new], **dict.fromkeys(state_field.floor_columns, marks)})
+                values = key_rows(events.payload, events.streams, self.route.rules.keys).take(pa.array(firsts[new]))
                 parts.append(pa.table({**_table_columns(own), **_table_columns(values)}))
         return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
@@ -528,7 +544,7 @@ class Rescaled:
 
 def move_tasks(
     halves: PairedCheckpoint,
-    wanted: Mapping[str, int],
+    new_counts: Mapping[str, int],
     topology: Graph | None = None,
     attempts: Attempts | None = None,
 ) -> Rescaled:
@@ -538,34 +554,34 @@ def move_tasks(
     ``attempts``: of the run that calls this. Raises CheckpointError or ConfigError, with all problems, before anything
     is written.
     """
-    move = _plan_rescaling(halves, wanted, topology, check_unclaimed)
+    move = _plan_rescaling(halves, new_counts, topology, check_before_claim)
     if not move.changed:
         return move.done
-    checkpoint = claimed(halves, attempts or "windbolt rescale")
+    checkpoint = claim_checkpoint(halves, attempts or "windbolt rescale")
     with naming_a_way_back(halves), telling_who_took_over(checkpoint):
         if halves.uri is not None:
-            move = _plan_rescaling(halves, wanted, topology, check_halves)
+            move = _plan_rescaling(halves, new_counts, topology, check_halves)
         with storage_errors_during(
             "changing the number of tasks", "all of it has been done, or nothing; nothing is lost"
         ):
-            _move(halves, checkpoint, move, topology)
-            halves.files.sync()
+            _write_rescaled(halves, checkpoint, move, topology)
+            halves.documents.sync()
     tasks = (f"{name} has {now} in place of {before}" for name, (before, now) in move.done.tasks.items())
-    note_change(halves.files, f"other numbers of tasks: {', '.join(tasks)}")
+    note_change(halves.documents, f"other numbers of tasks: {', '.join(tasks)}")
     return move.done
 
 
 def rescale_for(
     halves: PairedCheckpoint, topology: Graph, attempts: Attempts | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Gives the bolts of a checkpoint the numbers of tasks of a topology that is otherwise the same. Returns, for each
+    """Changes the numbers of tasks in a checkpoint to those of a topology that is otherwise the same. Returns, for each
     changed bolt, its old and new number."""
     with naming_a_way_back(halves):
-        wanted = wanted_tasks(halves, topology)
-        if not wanted:
+        new_counts = changed_task_counts(halves, topology)
+        if not new_counts:
             return {}
         check_fit(halves, topology, allow_rescale=True)
-    return move_tasks(halves, wanted, topology, attempts).tasks
+    return move_tasks(halves, new_counts, topology, attempts).tasks
 
 
 @dataclass(frozen=True)
@@ -581,26 +597,26 @@ class _Rescaling:
 
 def _plan_rescaling(
     halves: PairedCheckpoint,
-    wanted: Mapping[str, int],
+    new_counts: Mapping[str, int],
     topology: Graph | None,
     check: Callable[[PairedCheckpoint], Manifest | None],
 ) -> _Rescaling:
     with naming_a_way_back(halves), storage_errors_during("looking at what is to be moved", "nothing was changed"):
-        manifest, tasks = check(halves), noted_tasks(halves)
-    check_numbers(tasks, wanted)
-    changed = {name: number for name, number in wanted.items() if number != tasks[name]}
+        manifest, tasks = check(halves), stored_task_counts(halves)
+    check_numbers(tasks, new_counts)
+    changed = {name: number for name, number in new_counts.items() if number != tasks[name]}
     done = Rescaled("" if manifest is None else batch_key(manifest.batch, manifest.closing))
     rules: Mapping[str, BoltRules] = {}
     if changed:
-        rules = (known_rules(halves) if topology is None else TopologyRules.of(topology)).bolts
+        rules = (require_rules(halves) if topology is None else TopologyRules.of(topology)).bolts
         check_movable(halves.path, tasks, changed, rules)
     done.tasks = {name: (tasks[name], number) for name, number in changed.items()}
     return _Rescaling(manifest, changed, rules, done)
 
 
-def check_numbers(tasks: Mapping[str, int], wanted: Mapping[str, int]) -> None:
+def check_numbers(tasks: Mapping[str, int], new_counts: Mapping[str, int]) -> None:
     """Raises ConfigError for an unknown bolt, and for a number of tasks that a bolt cannot have."""
-    for name, number in wanted.items():
+    for name, number in new_counts.items():
         if name not in tasks:
             raise ConfigError(
                 f"there is no windowed bolt {name!r}{did_you_mean(name, tasks)}",
@@ -633,13 +649,17 @@ def check_movable(
         )
 
 
-def _move(halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Rescaling, topology: Graph | None) -> None:
+def _write_rescaled(
+    halves: PairedCheckpoint, checkpoint: FileCheckpoint, move: _Rescaling, topology: Graph | None
+) -> None:
     if move.changed:
-        after = None if move.manifest is None else _rescaled(checkpoint, move.manifest, move, topology)
-        checkpoint.replace(after, {TOPOLOGY: known_rules(halves).with_tasks(move.changed).to_json()})
+        after = None if move.manifest is None else _rescaled_manifest(checkpoint, move.manifest, move, topology)
+        checkpoint.replace(after, {TOPOLOGY: require_rules(halves).with_tasks(move.changed).to_json()})
 
 
-def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Rescaling, topology: Graph | None) -> Manifest:
+def _rescaled_manifest(
+    checkpoint: FileCheckpoint, before: Manifest, move: _Rescaling, topology: Graph | None
+) -> Manifest:
     after = Manifest.from_values(before.to_values())
     for name, number in move.changed.items():
         bolt = None if topology is None else topology.windowed[name].bolt
@@ -647,7 +667,7 @@ def _rescaled(checkpoint: FileCheckpoint, before: Manifest, move: _Rescaling, to
         stateful = bolt if isinstance(bolt, StatefulTaskBolt) else None
         with checkpoint.segments.writer(checkpoint.folder(before)) as writer:
             state = moved_state(after.bolts[name], route, checkpoint.segments, writer, stateful)
-        _check(name, before.bolts[name], state)
+        _check_nothing_lost(name, before.bolts[name], state)
         after.bolts[name] = state
         move.done.events[name] = sum(task.refs.needed for task in state.tasks)
     return after
@@ -667,20 +687,20 @@ def moved_state(
     return replace(bolt, tasks=tasks)
 
 
-def _check(name: str, before: BoltState, after: BoltState) -> None:
+def _check_nothing_lost(name: str, before: BoltState, after: BoltState) -> None:
     """Raises AccountsError if an event was lost or duplicated: a defect of windbolt."""
     after.accounts.check(after.pending, name)
-    kept = [sum(counts) for counts in zip(*_needed(before), strict=True)]
-    moved = [sum(counts) for counts in zip(*_needed(after), strict=True)]
-    if kept != moved:
+    old_counts = [sum(counts) for counts in zip(*_needed_by_stream(before), strict=True)]
+    new_counts = [sum(counts) for counts in zip(*_needed_by_stream(after), strict=True)]
+    if old_counts != new_counts:
         raise AccountsError(
-            f"bolt {name!r} had {kept} stored events, and would have {moved}",
+            f"bolt {name!r} had {old_counts} stored events, and would have {new_counts}",
             why="its tasks must keep what they kept before",
             do="this is a defect in windbolt: please report it; the checkpoint is as it was",
         )
 
 
-def _needed(bolt: BoltState) -> Iterator[Sequence[int]]:
+def _needed_by_stream(bolt: BoltState) -> Iterator[Sequence[int]]:
     yield [0] * len(bolt.accounts.streams)
     for task in bolt.tasks:
         yield from (ref.by_stream for ref in task.refs)

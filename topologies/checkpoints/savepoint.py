@@ -46,8 +46,8 @@ from topologies.checkpoints.paired_checkpoint import (
 from topologies.checkpoints.pulled_files import FOLDER as PULLED
 from topologies.checkpoints.pulled_files import QUERY
 from topologies.checkpoints.spark_checkpoint import write_spark_file
-from topologies.engine.batch import BatchPlan, RunInProcess, TimeAdvance
-from topologies.engine.commit import Claims, next_batches, publish
+from topologies.engine.batch import BatchPlan, InProcessRunExecutor, TimeAdvance
+from topologies.engine.commit import SinkLocks, next_batches, publish
 from topologies.engine.source_splits import TableSource
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph
@@ -70,7 +70,7 @@ from windowing.settings.rules import SOURCE
 
 _EPOCH = re.compile(r"(^|/)\d{10}-(?=[0-9a-f]{32}\.)")
 """The number of an owner's claim in the name of a segment, which has no meaning at another place."""
-_PIECE = 8 << 20
+_BLOCK_SIZE = 8 << 20
 
 Rewrite: TypeAlias = Callable[[SegmentWriter], Manifest]
 """Writes the changed parts of a savepoint; returns the manifest with them. All other sections are the sections of the
@@ -115,7 +115,7 @@ def take_savepoint(
         naming_a_way_back(source),
         storage_errors_during("looking at what is to be saved", "the checkpoint is as it was"),
     ):
-        committed, manifest = read_committed(source.files), check_halves(source)
+        committed, manifest = read_committed(source.documents), check_halves(source)
     if manifest is None:
         raise CheckpointError(
             f"checkpoint {source.path!r} has nothing that could be saved",
@@ -136,7 +136,7 @@ def take_savepoint(
         with storage_errors_during(
             f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"
         ):
-            _publish(source, manifest)
+            _publish_last_files(source, manifest)
             repaired = () if change is None else change.bolts
             return _SavepointWriter(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
     finally:
@@ -150,24 +150,24 @@ def _check_place(source: PairedCheckpoint, target: PairedCheckpoint) -> None:
             why="that is the checkpoint itself, or within it",
             do="name another folder",
         )
-    note = target.files.read(SAVEPOINT)
+    note = target.documents.read(SAVEPOINT)
     if note is None or note["complete"]:
         check_empty(target, "a savepoint cannot be taken")
 
 
-def _publish(source: PairedCheckpoint, manifest: Manifest) -> None:
+def _publish_last_files(source: PairedCheckpoint, manifest: Manifest) -> None:
     """Publishes the files of the last batch if its run died before doing so, because a run at another place would
     not."""
     for files in manifest.files.values():
         filesystem, folder, _ = locate(files["folder"])
-        left = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
-        if left and source.uri is not None:
+        unpublished = {entry.base_name for entry in entries(filesystem, folder)} & set(files["drafts"])
+        if unpublished and source.uri is not None:
             raise CheckpointError(
-                f"{len(left)} files in {folder} do not have their names yet, such as {min(left)}",
+                f"{len(unpublished)} files in {folder} do not have their names yet, such as {min(unpublished)}",
                 why="the last batch is committed, and its run is in progress, or died before it gave them their names",
                 do="stop that run, or run the topology on the checkpoint once more, and take the savepoint then",
             )
-        if left:
+        if unpublished:
             publish(manifest, again=True)
             return
 
@@ -199,12 +199,14 @@ class _SavepointWriter:
         self._pulled_rows()
         after = self._segments(manifest, rewrite)
         self._check_unchanged()
-        target.files.write(f"manifests/{self.key}", replace(after, files={}).to_values())
-        read_verified_manifest(target.files, FileSegments(f"{target.files.root}/segments", target.uri), self.key)
+        target.documents.write(f"manifests/{self.key}", replace(after, files={}).to_values())
+        read_verified_manifest(
+            target.documents, FileSegments(f"{target.documents.root}/segments", target.uri), self.key
+        )
         if target.uri is None:
             sync_folders_below(target.root)
-        target.files.write(SAVEPOINT, self._note(complete=True))
-        target.files.sync()
+        target.documents.write(SAVEPOINT, self._note(complete=True))
+        target.documents.sync()
         return self.done
 
     def _note(self, *, complete: bool) -> dict[str, object]:
@@ -217,7 +219,7 @@ class _SavepointWriter:
         if not is_object_store(target.uri):
             for folder in ("windbolt", "spark"):
                 make_folder(target.filesystem, f"{target.root}/{folder}")
-        target.files.write(SAVEPOINT, self._note(complete=False))
+        target.documents.write(SAVEPOINT, self._note(complete=False))
         empty_out(target, SAVEPOINT)
         if path_exists(target.filesystem, f"{target.root}/{PULLED}"):
             delete_folder(target.filesystem, f"{target.root}/{PULLED}")
@@ -232,7 +234,7 @@ class _SavepointWriter:
                 make_folder(target.filesystem, path.rsplit("/", 1)[0])
             text = half.read(name)
             text = self.relocation.log(text) if name.startswith("sources/") else text
-            write_spark_file(target.filesystem, path, text, summed=target.uri is None)
+            write_spark_file(target.filesystem, path, text, with_checksum=target.uri is None)
 
     def _spark_names(self, folder: str) -> Iterator[str]:
         """Yields the files of Spark's half by relative path, without drafts and checksums."""
@@ -253,7 +255,7 @@ class _SavepointWriter:
         A repair leaves the plans out. The change affects the rows of these batches, so a sink must not take them for
         rows that it may already have.
         """
-        source, target = self.source.files, self.target.files
+        source, target = self.source.documents, self.target.documents
         for note in (START, TOPOLOGY):
             found = read_note(source, note)
             if found is not None:
@@ -285,18 +287,18 @@ class _SavepointWriter:
     def _segments(self, manifest: Manifest, rewrite: Rewrite | None) -> Manifest:
         """Writes the changed segments, and copies the files of all other rows; returns the manifest with the new file
         names."""
-        store = FileSegments(f"{self.target.files.root}/segments", self.target.uri)
+        store = FileSegments(f"{self.target.documents.root}/segments", self.target.uri)
         after = manifest
         if rewrite is not None:
             make_folder(self.target.filesystem, f"{store.root}/{self.key}")
             with store.writer(self.key) as writer:
                 after = rewrite(writer)
-        kept = after.segments() & manifest.segments()
-        names = {name: _EPOCH.sub(r"\1", name) for name in sorted(kept)}
+        unchanged = after.segments() & manifest.segments()
+        names = {name: _EPOCH.sub(r"\1", name) for name in sorted(unchanged)}
         for name, new in names.items():
             make_folder(self.target.filesystem, f"{store.root}/{new}".rsplit("/", 1)[0])
-            self.done.size += self._copy(f"{self.source.files.root}/segments/{name}", f"{store.root}/{new}")
-        for name in sorted(after.segments() - kept):
+            self.done.size += self._copy(f"{self.source.documents.root}/segments/{name}", f"{store.root}/{new}")
+        for name in sorted(after.segments() - unchanged):
             names[name] = name
             self.done.size += self.target.filesystem.get_file_info(f"{store.root}/{name}").size
         self.done.segments = len(names)
@@ -308,23 +310,23 @@ class _SavepointWriter:
         with as_storage_error(path, "read"):
             data = self.source.filesystem.open_input_stream(path, compression=None)
         with data, private_stream(self.target.filesystem, target) as sink:
-            while piece := _piece(data, path):
+            while block := _block(data, path):
                 with as_storage_error(target, "written"):
-                    sink.write(piece)
-                size += len(piece)
+                    sink.write(block)
+                size += len(block)
         return size
 
     def _check_unchanged(self) -> None:
         """Raises CheckpointError if a run or a command has changed the state meanwhile, which is possible without a
         lock."""
-        last = self.source.files.names("manifests")[-1]
-        if last != self.key:
+        last_key = self.source.documents.names("manifests")[-1]
+        if last_key != self.key:
             raise CheckpointError(
-                f"checkpoint {self.source.path!r} has reached batch {batch_name(last)} meanwhile",
+                f"checkpoint {self.source.path!r} has reached batch {batch_name(last_key)} meanwhile",
                 why="a run is on it, and its two halves were not those of one moment",
                 do="stop that run, and take the savepoint once more",
             )
-        now, before = read_committed(self.source.files), self.committed
+        now, before = read_committed(self.source.documents), self.committed
         if (now.manifest, now.notes) != (before.manifest, before.notes):
             raise CheckpointError(
                 f"the state of checkpoint {self.source.path!r} has been changed meanwhile",
@@ -333,9 +335,9 @@ class _SavepointWriter:
             )
 
 
-def _piece(data: pa.NativeFile, path: str) -> bytes:
+def _block(data: pa.NativeFile, path: str) -> bytes:
     with as_storage_error(path, "read"):
-        return data.read(_PIECE)  # type: ignore[no-any-return]
+        return data.read(_BLOCK_SIZE)  # type: ignore[no-any-return]
 
 
 # Makes a checkpoint that begins with users' events, for example with yesterday's windows, or with repaired ones.
@@ -353,8 +355,8 @@ def begin_with(checkpoint: str, topology: Graph, events: Mapping[str, EmittedRow
     Raises ConfigError for unknown spouts, and for windows that need the partitions of events; DataError for rows
     without a usable time; CheckpointError if the place is not empty.
     """
-    given = {name: _rows(topology, name, rows) for name, rows in events.items()}
-    tables = {name: given[name] for name in topology.spouts if name in given}
+    checked_tables = {name: _checked_table(topology, name, rows) for name, rows in events.items()}
+    tables = {name: checked_tables[name] for name in topology.spouts if name in checked_tables}
     _check_partitions(topology)
     options = RunOptions(checkpoint=checkpoint, keep_open=True, clock=clock)
     with _BeginWithEvents(topology, options, tables) as run:
@@ -366,7 +368,7 @@ def begin_with(checkpoint: str, topology: Graph, events: Mapping[str, EmittedRow
         run.complete()
 
 
-def _rows(topology: Graph, spout: str, given: EmittedRows) -> pa.Table:
+def _checked_table(topology: Graph, spout: str, users_rows: EmittedRows) -> pa.Table:
     if spout not in topology.spouts:
         raise ConfigError(
             f"there is no spout {spout!r}{did_you_mean(spout, topology.spouts)}",
@@ -374,12 +376,12 @@ def _rows(topology: Graph, spout: str, given: EmittedRows) -> pa.Table:
             do="name one of these",
         )
     columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
-    given = topology.spouts[spout].defaults.completed(given)
-    table = given_table(given)
+    users_rows = topology.spouts[spout].defaults.completed(users_rows)
+    table = given_table(users_rows)
     if table is not None and len(set(table.column_names)) == table.num_columns:
-        given = _as_in_a_run(table, columns, with_needed_columns(topology).spouts[spout].schema.names)
+        users_rows = _as_in_a_run(table, columns, with_needed_columns(topology).spouts[spout].schema.names)
     try:
-        return one_table(given, columns)
+        return one_table(users_rows, columns)
     except SchemaError as error:
         raise DataError(
             f"the events for spout {spout!r} are not of its columns, {', '.join(columns.names)}",
@@ -388,29 +390,30 @@ def _rows(topology: Graph, spout: str, given: EmittedRows) -> pa.Table:
         ) from error
 
 
-def _as_in_a_run(given: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
+def _as_in_a_run(users_table: pa.Table, columns: pa.Schema, needed: Collection[str]) -> pa.Table:
     """Returns the user's events with the columns that a run would keep. A table of ``state.read`` has other columns
     too, and lacks columns that no bolt needs."""
     for field in columns:
-        if field.name not in given.column_names and field.name not in needed:
-            given = given.append_column(field, pa.nulls(len(given), field.type))
-    return given.select([name for name in columns.names if name in given.column_names])
+        if field.name not in users_table.column_names and field.name not in needed:
+            users_table = users_table.append_column(field, pa.nulls(len(users_table), field.type))
+    return users_table.select([name for name in columns.names if name in users_table.column_names])
 
 
 def _check_partitions(topology: Graph) -> None:
     """Raises ConfigError if a watermark follows the partitions of a source: the user's events have no partition, so the
     watermark would wait for ever."""
     for node in topology.windowed.values():
-        kafka = [
+        partitioned_spouts = [
             spout
             for spouts in topology.spouts_before(node)
             for spout in spouts
             if isinstance(topology.spouts[spout].spout, KafkaSpout | RangedSpout)
         ]
-        if kafka and node.bolt.settings.watermark_partition is SOURCE:
+        if partitioned_spouts and node.bolt.settings.watermark_partition is SOURCE:
             raise ConfigError(
                 f"bolt {node.name!r} cannot begin with events",
-                why=f"its watermark follows the partitions of {kafka[0]!r}, and given events are of no partition",
+                why=f"its watermark follows the partitions of {partitioned_spouts[0]!r}, and given events are of no "
+                "partition",
                 do="let its watermark follow a column: with_watermarks(partition=...)",
             )
 
@@ -423,21 +426,21 @@ class _BeginWithEvents(CheckpointedRun):
     def __init__(self, topology: Graph, options: RunOptions, tables: Mapping[str, pa.Table]) -> None:
         super().__init__(topology, options)
         self.tables = tables
-        self.claims = Claims(replace(topology, sinks={}, sinks_reading={}))
+        self.sink_locks = SinkLocks(replace(topology, sinks={}, sinks_reading={}))
 
-    def _begin(self, held: ExitStack) -> None:
-        self.executor = RunInProcess()
+    def _begin(self, resources: ExitStack) -> None:
+        self.executor = InProcessRunExecutor()
 
-    def _frames(self) -> None:
+    def _engine_sinks(self) -> None:
         return None
 
     def _open(self) -> None:
         halves = self.halves
-        if halves.files.read(BEGINNING) is None:
+        if halves.documents.read(BEGINNING) is None:
             check_empty(halves, "a checkpoint that begins with events cannot be made")
         if halves.uri is None:
             make_private_folders(halves)
-        halves.files.write(BEGINNING, {"spouts": sorted(self.tables)})
+        halves.documents.write(BEGINNING, {"spouts": sorted(self.tables)})
         empty_out(halves, BEGINNING)
         halves.is_beginning = True
         super()._open()
@@ -464,5 +467,5 @@ class _BeginWithEvents(CheckpointedRun):
 
     def complete(self) -> None:
         """Marks the checkpoint as complete, so that runs may begin."""
-        self.halves.files.delete(BEGINNING)
-        self.halves.files.sync()
+        self.halves.documents.delete(BEGINNING)
+        self.halves.documents.sync()

@@ -25,7 +25,7 @@ from windowing.errors import CheckpointError, DamagedCheckpoint
 
 
 _MAGIC = b"crc\0"
-_SUMMED = 512
+_BLOCK = 512
 """Number of bytes for each of Hadoop's checksums."""
 
 
@@ -36,14 +36,14 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
     a ``.crc`` it is not checked, as on object stores and on HDFS, which protect their files by themselves.
     """
     folder, base = path.rsplit("/", 1)
-    data = _bytes(filesystem, path)
+    data = _bytes_or_none(filesystem, path)
     if data is None:
         raise DamagedCheckpoint(
             f"Spark's log {path} is gone",
             why="it records which input belongs to which batch, and which batches are done",
         )
-    sums = _bytes(filesystem, f"{folder}/.{base}.crc")
-    if sums is not None and not _fits(data, sums):
+    checksums = _bytes_or_none(filesystem, f"{folder}/.{base}.crc")
+    if checksums is not None and not _matches(data, checksums):
         raise DamagedCheckpoint(
             f"Spark's log {path} is damaged", why=f"its {len(data):,} bytes and Spark's checksum in .{base}.crc differ"
         )
@@ -53,21 +53,22 @@ def read_spark_file(filesystem: pafs.FileSystem, path: str) -> str:
         raise DamagedCheckpoint(f"Spark's log {path} is damaged", why=str(error)) from error
 
 
-def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, summed: bool) -> None:
-    """Writes a file as Spark does, so that it exists completely or not at all; ``summed``: True to write its ``.crc``.
+def write_spark_file(filesystem: pafs.FileSystem, path: str, text: str, *, with_checksum: bool) -> None:
+    """Writes a file as Spark does, so that it exists completely or not at all; ``with_checksum``: True to write its
+    ``.crc``.
 
     At no moment is there a wrong checksum, since a file without checksum is not checked.
     """
     folder, base = path.rsplit("/", 1)
-    sums, data = f"{folder}/.{base}.crc", text.encode()
-    if summed:
-        files.delete(filesystem, sums, missing_ok=True)
+    checksum_file, data = f"{folder}/.{base}.crc", text.encode()
+    if with_checksum:
+        files.delete(filesystem, checksum_file, missing_ok=True)
         if isinstance(filesystem, pafs.LocalFileSystem):
             sync_names(folder)
     _write(filesystem, path, data)
-    if summed:
-        parts = [data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED)]
-        _write(filesystem, sums, _MAGIC + struct.pack(f">i{len(parts)}I", _SUMMED, *map(zlib.crc32, parts)))
+    if with_checksum:
+        parts = [data[at : at + _BLOCK] for at in range(0, len(data), _BLOCK)]
+        _write(filesystem, checksum_file, _MAGIC + struct.pack(f">i{len(parts)}I", _BLOCK, *map(zlib.crc32, parts)))
 
 
 def create_spark_file(uri: str, path: str, text: str) -> bool:
@@ -101,18 +102,18 @@ def _draft_of(path: str) -> str:
     return f"{folder}/.{base.removeprefix('.')}.{uuid.uuid4()}.tmp"
 
 
-def _fits(data: bytes, sums: bytes) -> bool:
-    """True if ``sums`` are the checksums of the data: a CRC-32 for each block of bytes."""
-    if sums[:4] != _MAGIC or len(sums) < 8:
+def _matches(data: bytes, checksums: bytes) -> bool:
+    """True if ``checksums`` are the checksums of the data: a CRC-32 for each block of bytes."""
+    if checksums[:4] != _MAGIC or len(checksums) < 8:
         return False
-    size = int.from_bytes(sums[4:8], "big")
+    size = int.from_bytes(checksums[4:8], "big")
     if size <= 0:
         return False
     actual = [zlib.crc32(data[at : at + size]).to_bytes(4, "big") for at in range(0, len(data), size)]
-    return b"".join(actual) == sums[8:]
+    return b"".join(actual) == checksums[8:]
 
 
-def _bytes(filesystem: pafs.FileSystem, path: str) -> bytes | None:
+def _bytes_or_none(filesystem: pafs.FileSystem, path: str) -> bytes | None:
     return files.read_bytes(filesystem, path) if files.path_type(filesystem, path) == pafs.FileType.File else None
 
 
@@ -166,13 +167,13 @@ class SparkCheckpoint:
         a missing log again, or never.
         """
         planned, committed = self.offsets(), self.commits()
-        last = max([*planned, *committed, batch], default=-1)
-        for number in range(max(last - 1, 0), last + 1):
+        last_batch = max([*planned, *committed, batch], default=-1)
+        for number in range(max(last_batch - 1, 0), last_batch + 1):
             self.read(f"offsets/{number}")
         if committed:
             self.read(f"commits/{committed[-1]}")
-        if last >= 0:
-            for source, number in self.logged(last).items():
+        if last_batch >= 0:
+            for source, number in self.last_entries(last_batch).items():
                 self.check_source(source, number)
 
     def check_batch(self, batch: int) -> None:
@@ -183,13 +184,13 @@ class SparkCheckpoint:
         if batch > 0 and batch not in self.commits():
             self.read(f"commits/{batch - 1}")
         if batch >= 0:
-            for source, number in self.logged(batch).items():
+            for source, number in self.last_entries(batch).items():
                 for each in self.missing(source, number):
-                    self.restored(source, each)
-                for name in self.chain(source, number):
+                    self.restored_entry(source, each)
+                for name in self.log_files(source, number):
                     self.read(name)
 
-    def logged(self, batch: int) -> dict[int, int]:
+    def last_entries(self, batch: int) -> dict[int, int]:
         """Returns, for each file source, the last entry of its log that belongs to this batch or an earlier one."""
         name = f"offsets/{batch}"
         try:
@@ -204,34 +205,34 @@ class SparkCheckpoint:
 
     def check_source(self, source: int, number: int) -> None:
         """Checks that the log of a source is complete up to its end, and that no entry comes after the end."""
-        last = max([number, *self.entries(source)], default=-1)
-        missing = self.missing(source, last)
+        last_entry = max([number, *self.entries(source)], default=-1)
+        missing = self.missing(source, last_entry)
         if missing:
             raise DamagedCheckpoint(
                 f"Spark's log {self.root}/sources/{source}/{missing[0]} is gone",
                 why="it records which files were read; without it Spark would read them again",
             )
-        for name in self.chain(source, last):
+        for name in self.log_files(source, last_entry):
             self.read(name)
 
     def entries(self, source: int) -> dict[int, str]:
         """Returns the log files of a source, by number; every tenth file repeats all entries before it."""
         names = self.names(f"sources/{source}")
-        plain = {int(name): name for name in names if name.isdigit()}
-        whole = {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
-        return plain | whole
+        single = {int(name): name for name in names if name.isdigit()}
+        compacted = {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
+        return single | compacted
 
-    def chain(self, source: int, last: int) -> list[str]:
+    def log_files(self, source: int, last: int) -> list[str]:
         """Returns the existing files that Spark reads if ``last`` is the last entry of a source's log."""
-        return _chain(source, self.entries(source), last)
+        return _log_files(source, self.entries(source), last)
 
     def files(self, source: int, entries: dict[int, str] | None = None) -> list[dict[str, Any]]:
         """Returns the entries of a file source's log, one for each file; another check makes sure that it is complete.
 
         ``entries``: the log files to read; None: all that exist now.
         """
-        counted = self.entries(source) if entries is None else entries
-        names = _chain(source, counted, max(counted, default=-1))
+        log_entries = self.entries(source) if entries is None else entries
+        names = _log_files(source, log_entries, max(log_entries, default=-1))
         lines = [line for name in names for line in self.read(name).split("\n")[1:]]
         return [json.loads(line) for line in lines if line]
 
@@ -240,15 +241,15 @@ class SparkCheckpoint:
         entries = self.entries(source)
         return [number for number in _since_compaction(entries, last) if number not in entries]
 
-    def restored(self, source: int, number: int) -> str:
+    def restored_entry(self, source: int, number: int) -> str:
         """Returns the text of an entry that Spark has deleted, from a file that repeats it. Raises DamagedCheckpoint
         without such a file."""
         entries = self.entries(source)
         for later in sorted(entries):
             if later > number and entries[later].endswith(COMPACT):
                 lines = self.read(f"sources/{source}/{entries[later]}").split("\n")
-                mine = [line for line in lines[1:] if line and json.loads(line)["batchId"] == number]
-                return "\n".join([lines[0], *mine])
+                own_lines = [line for line in lines[1:] if line and json.loads(line)["batchId"] == number]
+                return "\n".join([lines[0], *own_lines])
         raise DamagedCheckpoint(
             f"Spark's log {self.root}/sources/{source}/{number} is gone",
             why="it records which files were read; without it Spark would read them again",
@@ -257,20 +258,23 @@ class SparkCheckpoint:
     def after(self, batch: int) -> Iterator[str]:
         """Yields the files of batches after this one, and the damaged files of its own commit."""
         for folder in ("offsets", "commits"):
-            names = {*self._paths(folder), *self.summed(folder)}  # some files may have left only a checksum
+            names = {
+                *self._paths(folder),
+                *self.names_with_checksum(folder),
+            }  # some files may have left only a checksum
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > batch)
         try:
             if batch in self.commits():
                 self.read(f"commits/{batch}")
         except DamagedCheckpoint:
             yield f"commits/{batch}"
-        logged = self.logged(batch) if batch >= 0 else {}
+        last_entries = self.last_entries(batch) if batch >= 0 else {}
         for source in self._sources_of_files():
-            last = logged.get(source, -1)
-            names = {*self._paths(f"sources/{source}"), *self.summed(f"sources/{source}")}
+            last = last_entries.get(source, -1)
+            names = {*self._paths(f"sources/{source}"), *self.names_with_checksum(f"sources/{source}")}
             yield from sorted(name for name in names if (number := _number(name)) is not None and number > last)
 
-    def summed(self, folder: str) -> list[str]:
+    def names_with_checksum(self, folder: str) -> list[str]:
         """Returns the files of a folder with a checksum, including files that are missing."""
         names = [entry.base_name for entry in self._entries(folder)]
         sums = [name for name in names if name.startswith(".") and name.endswith(".crc") and name[1] != "."]
@@ -300,7 +304,7 @@ class SparkCheckpoint:
     def _is_of_files(self, source: int) -> bool:
         for number in reversed(self.offsets()):
             with suppress(DamagedCheckpoint):
-                if source in self.logged(number):
+                if source in self.last_entries(number):
                     return True
         for name in self.entries(source).values():
             with suppress(DamagedCheckpoint):
@@ -323,7 +327,7 @@ def _number(name: str) -> int | None:
     return int(base) if base.isdigit() else None
 
 
-def _chain(source: int, entries: dict[int, str], last: int) -> list[str]:
+def _log_files(source: int, entries: dict[int, str], last: int) -> list[str]:
     return [f"sources/{source}/{entries[number]}" for number in _since_compaction(entries, last) if number in entries]
 
 
@@ -342,16 +346,16 @@ def _since_compaction(entries: dict[int, str], last: int) -> range:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partitions of a Kafka spout when Spark planned the batch."""
+    """The partitions of a Kafka spout when the batch was planned."""
 
     names: tuple[str, ...]
     """All existing partitions, ``topic/partition``, even without new records."""
-    delivering: int
+    most_with_records: int
     """Upper bound on the number of partitions with new records."""
     ranges: tuple[OffsetRange, ...] | None = None
     """Offsets of each partition in this batch, in order of topic and partition; None if Spark's logs alone do not tell,
     for example after partitions were deleted."""
-    left: tuple[OffsetRange, ...] = ()
+    readable_ranges: tuple[OffsetRange, ...] = ()
     """The same offsets, without partitions that were deleted or go back."""
 
 
@@ -375,12 +379,12 @@ class SourceLog:
         if not self.spouts:
             return []
         try:
-            now, before = self._offsets(batch), self._offsets(batch - 1)
+            now, before = self._last_entries(batch), self._last_entries(batch - 1)
             listed = [
-                (at, entry["timestamp"], spout, unquote(entry["path"]))
-                for at, spout in enumerate(self.spouts)
-                for number in range(before.get(at, -1) + 1, now.get(at, -1) + 1)
-                for entry in self._entries(at, number)
+                (source, entry["timestamp"], spout, unquote(entry["path"]))
+                for source, spout in enumerate(self.spouts)
+                for number in range(before.get(source, -1) + 1, now.get(source, -1) + 1)
+                for entry in self._entries(source, number)
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise self._unreadable(f"the files of batch {batch}", error) from error
@@ -393,18 +397,22 @@ class SourceLog:
         """
         if not self.kafka_spouts:
             return {}
-        first = len(self.spouts)
+        first_kafka_source = len(self.spouts)
         try:
-            now, before = self._sources(batch), self._sources(batch - 1)
+            now, before = self._offsets_by_source(batch), self._offsets_by_source(batch - 1)
             return {
                 spout: Partitions(
                     tuple(f"{topic}/{number}" for topic, number in ends),
-                    sum(starts is None or starts.get(place, 0) < end for place, end in ends.items()),
-                    *_ranges(self.beginning(at) if starts is None else starts, ends),
+                    sum(
+                        starts is None or starts.get(topic_partition, 0) < end for topic_partition, end in ends.items()
+                    ),
+                    *_ranges_between(self.beginning(source) if starts is None else starts, ends),
                 )
-                for at, spout in enumerate(self.kafka_spouts, first)
-                if at in now
-                for ends, starts in [(ends_of(now[at]), ends_of(before[at]) if at in before else None)]
+                for source, spout in enumerate(self.kafka_spouts, first_kafka_source)
+                if source in now
+                for ends, starts in [
+                    (end_offsets_of(now[source]), end_offsets_of(before[source]) if source in before else None)
+                ]
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._unreadable(f"the offsets of batch {batch}", error) from error
@@ -416,7 +424,7 @@ class SourceLog:
             return {}
         source = len(self.spouts) + self.kafka_spouts.index(spout)
         try:
-            by_topic = self._sources(batches[-1]).get(source, {})
+            by_topic = self._offsets_by_source(batches[-1]).get(source, {})
             return {topic: {int(number): end for number, end in ends.items()} for topic, ends in by_topic.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._unreadable(f"the offsets of batch {batches[-1]}", error) from error
@@ -427,21 +435,21 @@ class SourceLog:
         their records; returns how many records it was to read."""
         source = len(self.spouts) + self.kafka_spouts.index(spout)
         skipped, planned = dict.fromkeys(topics, 0), self._batches()
-        again = self.partitions(batch + 1).get(spout) if batch + 1 in planned else None
-        for each in () if again is None else again.ranges or ():
+        planned_partitions = self.partitions(batch + 1).get(spout) if batch + 1 in planned else None
+        for each in () if planned_partitions is None else planned_partitions.ranges or ():
             if each.topic in topics:
                 skipped[each.topic] += each.end - each.start
-        begun = {topic: {str(number): 0 for number in range(partitions)} for topic, partitions in topics.items()}
+        from_zero = {topic: {str(number): 0 for number in range(partitions)} for topic, partitions in topics.items()}
         for number in planned:
             if number >= batch:
                 lines = self._lines(f"offsets/{number}")
                 if lines[2 + source] != "-":
-                    lines[2 + source] = json.dumps(json.loads(lines[2 + source]) | begun)
+                    lines[2 + source] = json.dumps(json.loads(lines[2 + source]) | from_zero)
                     self._write(f"offsets/{number}", lines)
         beginning = self.beginning(source) if batch < 0 else None
         if beginning is not None:
             version, *rest = self._lines(f"sources/{source}/0")
-            self._write(f"sources/{source}/0", [version, json.dumps(json.loads("".join(rest)) | begun)])
+            self._write(f"sources/{source}/0", [version, json.dumps(json.loads("".join(rest)) | from_zero)])
         return skipped
 
     def _batches(self) -> list[int]:
@@ -454,8 +462,8 @@ class SourceLog:
 
     def _write(self, name: str, lines: list[str]) -> None:
         folder, base = f"{self.root}/{name}".rsplit("/", 1)
-        summed = path_type(self.filesystem, f"{folder}/.{base}.crc") == pafs.FileType.File
-        write_spark_file(self.filesystem, f"{self.root}/{name}", "\n".join(lines), summed=summed)
+        with_checksum = path_type(self.filesystem, f"{folder}/.{base}.crc") == pafs.FileType.File
+        write_spark_file(self.filesystem, f"{self.root}/{name}", "\n".join(lines), with_checksum=with_checksum)
 
     def _unreadable(self, what: str, error: Exception) -> CheckpointError:
         return CheckpointError(
@@ -464,13 +472,13 @@ class SourceLog:
             do="use a version of Spark with which windbolt is tested",
         )
 
-    def _sources(self, batch: int) -> dict[int, Any]:
+    def _offsets_by_source(self, batch: int) -> dict[int, Any]:
         """Returns, for each source, its position in Spark's record of the input of this batch or an earlier one."""
         if batch < 0:
             return {}
         lines = self._lines(f"offsets/{batch}")[1:]  # after the version; the next line is about the batch
         ours = lines[1 : 1 + len(self.spouts) + len(self.kafka_spouts)]
-        return {at: json.loads(line) for at, line in enumerate(ours) if line != "-"}
+        return {source: json.loads(line) for source, line in enumerate(ours) if line != "-"}
 
     def beginning(self, source: int) -> dict[tuple[str, int], int] | None:
         """Returns the offsets at which a new query began to read the topics of a source. Spark writes them after a zero
@@ -479,11 +487,15 @@ class SourceLog:
         if path_type(self.filesystem, f"{self.root}/{name}") != pafs.FileType.File:
             return None
         version, *lines = self._lines(name)
-        return ends_of(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
+        return end_offsets_of(json.loads("".join(lines))) if version.lstrip("\0") == "v1" else None
 
-    def _offsets(self, batch: int) -> dict[int, int]:
+    def _last_entries(self, batch: int) -> dict[int, int]:
         """Returns, for each file source, the last entry of its log that belongs to this batch or an earlier one."""
-        return {at: place["logOffset"] for at, place in self._sources(batch).items() if at < len(self.spouts)}
+        return {
+            source: offset["logOffset"]
+            for source, offset in self._offsets_by_source(batch).items()
+            if source < len(self.spouts)
+        }
 
     def _entries(self, source: int, number: int) -> list[dict[str, Any]]:
         """Returns the files of one entry; every tenth log file also repeats the entries before it."""
@@ -497,7 +509,7 @@ class SourceLog:
         return read_spark_file(self.filesystem, f"{self.root}/{name}").split("\n")
 
 
-def _ranges(
+def _ranges_between(
     starts: dict[tuple[str, int], int] | None, ends: dict[tuple[str, int], int]
 ) -> tuple[tuple[OffsetRange, ...] | None, tuple[OffsetRange, ...]]:
     """Returns the offsets between the ends of two batches, None if a partition was deleted or goes back; and the
@@ -507,21 +519,25 @@ def _ranges(
     """
     if starts is None:
         return None, ()
-    begun = {place: starts.get(place, 0) for place in ends}
-    ranges = tuple(OffsetRange(*place, begun[place], end) for place, end in ends.items() if begun[place] != end)
-    left = tuple(each for each in ranges if 0 <= each.start < each.end)
-    return (None, left) if starts.keys() - ends.keys() or left != ranges else (ranges, ())
+    begin_offsets = {topic_partition: starts.get(topic_partition, 0) for topic_partition in ends}
+    ranges = tuple(
+        OffsetRange(*topic_partition, begin_offsets[topic_partition], end)
+        for topic_partition, end in ends.items()
+        if begin_offsets[topic_partition] != end
+    )
+    readable = tuple(each for each in ranges if 0 <= each.start < each.end)
+    return (None, readable) if starts.keys() - ends.keys() or readable != ranges else (ranges, ())
 
 
-def ends_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
+def end_offsets_of(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
     """Returns the end of each partition, in order of topic and partition. ``offsets``: of a Kafka source, in the form
     of Spark's log."""
     by_partition = {(topic, int(number)): end for topic, ends in offsets.items() for number, end in ends.items()}
     return dict(sorted(by_partition.items()))
 
 
-def as_offsets(ends: Mapping[tuple[str, int], int]) -> str:
-    """Returns the inverse of ``ends_of``, as JSON."""
+def offsets_as_json(ends: Mapping[tuple[str, int], int]) -> str:
+    """Returns the inverse of ``end_offsets_of``, as JSON."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, number), end in sorted(ends.items()):
         by_topic.setdefault(topic, {})[str(number)] = end

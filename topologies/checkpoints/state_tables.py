@@ -31,15 +31,15 @@ from topologies.checkpoints.stored_tasks import (
     Selection,
     StoredState,
     TaskReader,
-    beside,
-    columns_beside,
-    joined,
+    combine_columns,
+    combined_schema,
+    evaluated_span,
+    join_tables,
     key_columns,
-    reached_span,
     time_column,
     windows_of,
 )
-from topologies.checkpoints.topology_fit import checkpoint_at, known_rules, rules_of, the_only_bolt
+from topologies.checkpoints.topology_fit import checkpoint_at, require_rules, rules_of, the_only_bolt
 from topologies.engine.event_times import as_moment
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.graph import STATE_COLUMN, state_column
@@ -83,12 +83,12 @@ def event_table(tasks: Iterable[TaskReader], streams: Sequence[str], columns: pa
     """
     parts = []
     for task in tasks:
-        first = 0
+        first_row = 0
         for rows in task.rows:
             if len(rows):
-                parts.append(_part(task.number, first, rows, streams))
-            first += len(rows)
-    return joined(parts, columns_beside(_EVENT_COLUMNS, columns))
+                parts.append(_event_rows(task.number, first_row, rows, streams))
+            first_row += len(rows)
+    return join_tables(parts, combined_schema(_EVENT_COLUMNS, columns))
 
 
 def own_columns(rows: EventRows) -> list[str]:
@@ -96,13 +96,13 @@ def own_columns(rows: EventRows) -> list[str]:
     return [*_EVENT_COLUMNS.names, *(["lifetime_end"] if rows.ends is not None else [])]
 
 
-def _part(task: int, first: int, rows: EventRows, streams: Sequence[str]) -> pa.Table:
+def _event_rows(task: int, first_row: int, rows: EventRows, streams: Sequence[str]) -> pa.Table:
     count = len(rows)
     codes = np.zeros(count, np.int8) if rows.streams is None else rows.streams
     names = pa.array(list(streams), pa.string())
-    own = {
+    windbolt_columns = {
         "task": pa.array(np.full(count, task, np.int32)),
-        "row": pa.array(np.arange(first, first + count)),
+        "row": pa.array(np.arange(first_row, first_row + count)),
         "input": names.take(pa.array(codes, pa.int8(), mask=codes < 0)),
         "time": time_column(rows.times),
         "events": pa.array(rows.counts),
@@ -110,8 +110,8 @@ def _part(task: int, first: int, rows: EventRows, streams: Sequence[str]) -> pa.
         "waits_for_start": pa.array(np.full(count, rows.edge, np.bool_)),
     }
     if rows.ends is not None:
-        own["lifetime_end"] = time_column(rows.ends)
-    return beside(own, rows.payload)
+        windbolt_columns["lifetime_end"] = time_column(rows.ends)
+    return combine_columns(windbolt_columns, rows.payload)
 
 
 # State of tasks besides their events, as tables: state of keys, of policies, of a bolt's code, and for retracting.
@@ -129,7 +129,7 @@ _KEY_COLUMNS = pa.schema(
         ("cache", pa.string()),
     ]
 )
-_POLICIES = pa.schema(
+_POLICY_COLUMNS = pa.schema(
     [
         ("task", pa.int32()),
         ("key_hash", pa.int64()),
@@ -144,7 +144,7 @@ _POLICIES = pa.schema(
         ("eviction_events", pa.int64()),
     ]
 )
-_VALUES = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.string())])
+_VALUE_COLUMNS = pa.schema([("task", pa.int32()), ("name", pa.string()), ("value", pa.string())])
 _DAY = 86_400_000_000
 
 View = Callable[[TaskReader, str, pa.Table], Iterator[tuple[str, pa.Table]]]
@@ -152,7 +152,7 @@ View = Callable[[TaskReader, str, pa.Table], Iterator[tuple[str, pa.Table]]]
 tables of rows, these have names."""
 
 
-def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dict[str, pa.Table]:
+def tables_of_state(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dict[str, pa.Table]:
     """Returns the tables of the state of tasks, as its fields are declared. ``keys``: the key columns. ``only``: return
     only tables with these names (``_VIEWS``).
 
@@ -171,9 +171,9 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
     ``retractable.STREAM``: the rows of firings that a later firing may retract.
     """
     columns = {
-        "keys": columns_beside(_KEY_COLUMNS, keys, "key."),
-        "policies": columns_beside(_POLICIES, keys, "key."),
-        "state": _VALUES,
+        "keys": combined_schema(_KEY_COLUMNS, keys, "key."),
+        "policies": combined_schema(_POLICY_COLUMNS, keys, "key."),
+        "state": _VALUE_COLUMNS,
     }
     found: dict[str, list[pa.Table]] = {"keys": []}
     for task in tasks:
@@ -188,13 +188,15 @@ def kept_tables(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) -> dic
     if any(name.startswith("state.") for name in found):
         found.setdefault("state", [])
     names = [*(name for name in columns if name in found), *sorted(found.keys() - columns.keys())]
-    return {name: joined(found[name], columns[name] if name in columns else found[name][0].schema) for name in names}
+    return {
+        name: join_tables(found[name], columns[name] if name in columns else found[name][0].schema) for name in names
+    }
 
 
-def _units(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+def _policy_records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     records = [UnitRecord.from_text(text) for text in table.column(CACHE_COLUMN).to_pylist()]
     hashes = table.column(KEY_COLUMN) if any(task.rules.keys) else pa.nulls(len(records), pa.int64())
-    own: dict[str, Any] = {
+    windbolt_columns: dict[str, Any] = {
         "task": pa.array([task.number] * len(records), pa.int32()),
         "key_hash": hashes,
         "events": pa.array([each.count for each in records], pa.int64()),
@@ -207,7 +209,7 @@ def _units(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.
         "eviction": pa.array([json.dumps(each.eviction) for each in records], pa.string()),
         "eviction_events": pa.array([each.tracked for each in records], pa.int64()),
     }
-    yield "policies", beside(own, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
+    yield "policies", combine_columns(windbolt_columns, table.drop_columns([KEY_COLUMN, *RECORD_COLUMNS]), "key.")
 
 
 def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
@@ -217,32 +219,36 @@ def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
 def _marks(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yields the watermarks of keys; none is below the bound by arrivals."""
     marks = np.maximum(table.column(MARK_COLUMN).to_numpy(), task.state.key_floor)
-    yield "keys", _of_keys(task, table, {"watermark": time_column(marks)}, MARK_COLUMN, PREVIOUS_COLUMN)
+    yield "keys", _key_rows(task, table, {"watermark": time_column(marks)}, MARK_COLUMN, PREVIOUS_COLUMN)
 
 
-def _known(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+def _last_ends(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     ends = time_column(table.column(END_COLUMN).to_numpy())
-    yield "keys", _of_keys(task, table, {"last_end": ends}, END_COLUMN)
+    yield "keys", _key_rows(task, table, {"last_end": ends}, END_COLUMN)
 
 
 def _records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     timer, empty, micros, zone, cache = (table.column(name) for name in RECORD_COLUMNS)
     days = [_day(of_day, where) for of_day, where in zip(micros.to_pylist(), zone.to_pylist(), strict=True)]
-    given = {
+    shown_columns = {
         "timer": time_column(timer.to_numpy()),
         "empty": empty.combine_chunks(),
         "time_of_day": pa.array(days, pa.string()),
         "cache": pa.array([text or None for text in cache.to_pylist()], pa.string()),
     }
-    yield "keys", _of_keys(task, table, given, *RECORD_COLUMNS)
+    yield "keys", _key_rows(task, table, shown_columns, *RECORD_COLUMNS)
 
 
-def _of_keys(task: TaskReader, table: pa.Table, given: Mapping[str, pa.Array], *hidden: str) -> pa.Table:
+def _key_rows(task: TaskReader, table: pa.Table, shown_columns: Mapping[str, pa.Array], *hidden: str) -> pa.Table:
     """Returns rows of the table of keys: some of its columns, and the key columns."""
     count = table.num_rows
-    own = {"task": pa.array(np.full(count, task.number, np.int32)), "key_hash": table.column(KEY_COLUMN), **given}
-    columns = {column.name: own.get(column.name, pa.nulls(count, column.type)) for column in _KEY_COLUMNS}
-    return beside(columns, table.drop_columns([KEY_COLUMN, *hidden]), "key.")
+    windbolt_columns = {
+        "task": pa.array(np.full(count, task.number, np.int32)),
+        "key_hash": table.column(KEY_COLUMN),
+        **shown_columns,
+    }
+    columns = {column.name: windbolt_columns.get(column.name, pa.nulls(count, column.type)) for column in _KEY_COLUMNS}
+    return combine_columns(columns, table.drop_columns([KEY_COLUMN, *hidden]), "key.")
 
 
 def _day(micros: int | None, zone: str | None) -> str | None:
@@ -257,14 +263,14 @@ def _states(task: TaskReader, _: str, stored: pa.Table) -> Iterator[tuple[str, p
     keys = stored.select([name for name in stored.column_names if not _is_own(name)])
     values = [json.loads(text) for text in stored.column(STATE_COLUMN).to_pylist()]
     rows = np.repeat(np.arange(len(values)), [len(each) for each in values])
-    own = {
+    windbolt_columns = {
         "task": pa.array(np.full(len(rows), task.number, np.int32)),
         "name": pa.array([name for each in values for name in each], pa.string()),
         "value": pa.array(
             [json.dumps(value, ensure_ascii=False) for each in values for value in each.values()], pa.string()
         ),
     }
-    yield "state", beside(own, take_rows(keys, rows), "key.")
+    yield "state", combine_columns(windbolt_columns, take_rows(keys, rows), "key.")
     for name in stored.column_names:
         if name.startswith(state_column("")):
             lists = stored.column(name).combine_chunks()
@@ -274,7 +280,7 @@ def _states(task: TaskReader, _: str, stored: pa.Table) -> Iterator[tuple[str, p
             columns = dict(zip(table.column_names, table.columns, strict=True))
             yield (
                 f"state.{name.removeprefix(state_column(''))}",
-                _of_task(task.number, beside(columns, of_keys, "key.")),
+                _with_task(task.number, combine_columns(columns, of_keys, "key.")),
             )
 
 
@@ -282,35 +288,35 @@ def _is_own(name: str) -> bool:
     return name in (KEY_COLUMN, STATE_COLUMN) or name.startswith(state_column(""))
 
 
-def _of_task(number: int, table: pa.Table) -> pa.Table:
-    return beside({"task": pa.array(np.full(table.num_rows, number, np.int32))}, table, "state.")
+def _with_task(number: int, table: pa.Table) -> pa.Table:
+    return combine_columns({"task": pa.array(np.full(table.num_rows, number, np.int32))}, table, "state.")
 
 
 def _values(number: int, values: dict[str, object]) -> pa.Table:
     texts = [json.dumps(value, ensure_ascii=False) for value in values.values()]
     numbers = np.full(len(texts), number, np.int32)
-    return pa.table([numbers, list(values), texts], schema=_VALUES)
+    return pa.table([numbers, list(values), texts], schema=_VALUE_COLUMNS)
 
 
-def _user(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+def _users_state(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yields the state of a stateful bolt: one of its tables, or its values that are not tables."""
     if key:
-        yield f"state.{key}", _of_task(task.number, table)
+        yield f"state.{key}", _with_task(task.number, table)
     else:
         yield "state", _values(task.number, json.loads(table.column("json")[0].as_py()))
 
 
 def _retractable(task: TaskReader, key: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    yield f"retractable.{key}", _of_task(task.number, table)
+    yield f"retractable.{key}", _with_task(task.number, table)
 
 
 _VIEWS: Mapping[str, View] = {
     "marks": _marks,
-    "known": _known,
+    "known": _last_ends,
     "records": _records,
-    "units": _units,
+    "units": _policy_records,
     "states": _states,
-    "user": _user,
+    "user": _users_state,
     "retractable": _retractable,
 }
 """The views, by the names in the declarations of fields."""
@@ -329,7 +335,7 @@ _WINDOW_COLUMNS = pa.schema(
         ("firings", pa.int64()),
     ]
 )
-_AT_MOST = 1 << 20
+_WINDOWS_AT_ONCE = 1 << 20
 """Most windows on a grid that are examined in one step."""
 
 
@@ -340,12 +346,12 @@ def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema
     if events decide when it fires, ``start`` if the window counts events. Count windows without a key, and windows of
     users' policies, are missing: their events are known only when they fire. ``keys``: the key columns.
     """
-    found = [part for task in tasks for part in _OPEN.get(task.state.windows.family, _none)(task, clock)]
-    return joined(found, columns_beside(_WINDOW_COLUMNS, keys, "key."))
+    found = [part for task in tasks for part in _OPEN_WINDOWS.get(task.state.windows.family, _no_windows)(task, clock)]
+    return join_tables(found, combined_schema(_WINDOW_COLUMNS, keys, "key."))
 
 
-def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
-    rules, last = task.rules, task.state.last_end
+def _windows_of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+    rules, last_end = task.rules, task.state.last_end
     if rules.length is None or rules.slide is None or not task.rows:
         return
     times = np.concatenate([rows.times for rows in task.rows])
@@ -353,49 +359,53 @@ def _of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     order = np.argsort(times, kind="stable")
     times, so_far = times[order], np.concatenate([[0], np.cumsum(counts[order])])
     watermark = task.bolt.watermark
-    reached = watermark.current if rules.event_time else clock
-    over = max(
-        NONE if reached is None else reached - rules.past_end,
+    now = watermark.current if rules.event_time else clock
+    evaluated_until = max(
+        NONE if now is None else now - rules.past_end,
         NONE if watermark.forced is None else watermark.forced,
-        NONE if last is None else last,
+        NONE if last_end is None else last_end,
     )
     offset = rules.offset % rules.slide
-    first = int(times[0]) - rules.slide if over == NONE else max(over, int(times[0]) - rules.slide)
-    first = int(Bounds.START.first_end(np.array([first]), rules.slide, offset)[0])  # the first end after this time
-    for begin in range(first, int(times[-1]) + rules.length + 1, _AT_MOST * rules.slide):
-        stop = min(begin + _AT_MOST * rules.slide, int(times[-1]) + rules.length + 1)
+    first_end = (
+        int(times[0]) - rules.slide if evaluated_until == NONE else max(evaluated_until, int(times[0]) - rules.slide)
+    )
+    first_end = int(
+        Bounds.START.first_end(np.array([first_end]), rules.slide, offset)[0]
+    )  # the first end after this time
+    for begin in range(first_end, int(times[-1]) + rules.length + 1, _WINDOWS_AT_ONCE * rules.slide):
+        stop = min(begin + _WINDOWS_AT_ONCE * rules.slide, int(times[-1]) + rules.length + 1)
         ends = np.arange(begin, stop, rules.slide)
-        held = (
+        event_counts = (
             so_far[rules.bounds.count_before_end(times, ends)]
             - so_far[rules.bounds.count_before_end(times, ends - rules.length)]
         )
-        ends, held = ends[held > 0], held[held > 0]
-        yield _rows(task, np.zeros(len(ends), np.int32), ends - rules.length, ends, held, None)
+        ends, event_counts = ends[event_counts > 0], event_counts[event_counts > 0]
+        yield _window_rows(task, np.zeros(len(ends), np.int32), ends - rules.length, ends, event_counts, None)
 
 
-def _assigned(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+def _windows_of_assigners(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     live = task.live
     if live is None:
         return
     windows = windows_of(task, live)
-    span = reached_span(task, live, windows)
-    assigners, panes = windows.assigners, PaneStates.of(task.kept("panes"))
-    for kind, piece in windows.open_windows(span):
-        if not len(piece):
+    span = evaluated_span(task, live, windows)
+    assigners, panes = windows.assigners, PaneStates.of(task.stored_table("panes"))
+    for kind, formed in windows.open_windows(span):
+        if not len(formed):
             continue
-        firsts = piece.members[piece.offsets[:-1]]
-        hashes = np.zeros(len(piece), np.int64) if live.keys is None else live.keys[firsts]
-        fired, closed_early = _firings(panes, kind, hashes, piece.starts, piece.ends)
-        chosen = np.flatnonzero(~closed_early)
-        keys = _keys(task, live, firsts[chosen])
-        kinds = np.full(len(chosen), kind, np.int32)
-        starts = piece.starts[chosen] if assigners[kind].ends_by_time else np.full(len(chosen), NONE, np.int64)
-        stand_for = np.ones(len(live), np.int64) if live.weights is None else live.weights.sum(axis=1)
-        counts = np.add.reduceat(stand_for[piece.members], piece.offsets[:-1])[chosen]
-        yield _rows(task, kinds, starts, piece.ends[chosen], counts, keys, fired[chosen])
+        firsts = formed.members[formed.offsets[:-1]]
+        hashes = np.zeros(len(formed), np.int64) if live.keys is None else live.keys[firsts]
+        fired, closed_early = _firings(panes, kind, hashes, formed.starts, formed.ends)
+        still_open = np.flatnonzero(~closed_early)
+        keys = _keys(task, live, firsts[still_open])
+        kinds = np.full(len(still_open), kind, np.int32)
+        starts = formed.starts[still_open] if assigners[kind].ends_by_time else np.full(len(still_open), NONE, np.int64)
+        events_in_rows = np.ones(len(live), np.int64) if live.weights is None else live.weights.sum(axis=1)
+        counts = np.add.reduceat(events_in_rows[formed.members], formed.offsets[:-1])[still_open]
+        yield _window_rows(task, kinds, starts, formed.ends[still_open], counts, keys, fired[still_open])
 
 
-def _triggered(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+def _windows_of_trigger(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     """Yields a window for each key with events."""
     live = task.live
     if live is None:
@@ -406,15 +416,15 @@ def _triggered(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     counts = np.diff(np.append(heads, len(keys)))
     kinds, ends = np.zeros(len(heads), np.int32), np.full(len(heads), NONE, np.int64)
-    yield _rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
+    yield _window_rows(task, kinds, times[heads], ends, counts, _keys(task, live, order[heads]))
 
 
-def _none(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
+def _no_windows(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
     """Yields no windows: their events are known only when policies have decided."""
     yield from ()
 
 
-_OPEN = {"queue": _of_queue, "assigned": _assigned, "triggered": _triggered}
+_OPEN_WINDOWS = {"queue": _windows_of_queue, "assigned": _windows_of_assigners, "triggered": _windows_of_trigger}
 """By family of windows: reads the open windows of a task at a clock."""
 
 
@@ -425,25 +435,27 @@ def _firings(
     fired, closed_early = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
     columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    known = {(key, start, end): (index, closed) for of, key, start, end, index, closed in rows if of == kind}
-    if known:
+    firings_by_window = {
+        (key, start, end): (index, closed) for row_kind, key, start, end, index, closed in rows if row_kind == kind
+    }
+    if firings_by_window:
         windows = zip(keys.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        found = [known.get(window, (0, 0)) for window in windows]
+        found = [firings_by_window.get(window, (0, 0)) for window in windows]
         fired[:], closed_early[:] = [index for index, _ in found], [closed > 0 for _, closed in found]
     return fired, closed_early
 
 
 def _keys(task: TaskReader, live: RetainedEvents, events: NDArray[np.int64]) -> pa.Table | None:
     """Returns the keys of these events, with the column names of the first input."""
-    shown = list(key_columns(task.rules)) if any(task.rules.keys) else []
-    if not shown:
+    key_names = list(key_columns(task.rules)) if any(task.rules.keys) else []
+    if not key_names:
         return None
     rows = take_rows(live.payload, events)
     codes = np.zeros(len(events), np.int8) if live.streams is None else live.streams[events]
     columns = {}
-    for place, name in enumerate(shown):
-        parts = [rows.column(of_input[place]).combine_chunks() for of_input in task.rules.keys]
-        if len({each[place] for each in task.rules.keys}) == 1:
+    for position, name in enumerate(key_names):
+        parts = [rows.column(of_input[position]).combine_chunks() for of_input in task.rules.keys]
+        if len({each[position] for each in task.rules.keys}) == 1:
             columns[name] = parts[0]
         else:
             joined_parts = pa.chunked_array(parts)
@@ -451,7 +463,7 @@ def _keys(task: TaskReader, live: RetainedEvents, events: NDArray[np.int64]) -> 
     return pa.table(columns)
 
 
-def _rows(
+def _window_rows(
     task: TaskReader,
     kinds: NDArray[np.int32],
     starts: NDArray[np.int64],
@@ -461,7 +473,7 @@ def _rows(
     firings: NDArray[np.int64] | None = None,
 ) -> pa.Table:
     count = len(starts)
-    own = {
+    windbolt_columns = {
         "task": pa.array(np.full(count, task.number, np.int32)),
         "kind": pa.array(kinds),
         "start": time_column(starts),
@@ -469,13 +481,13 @@ def _rows(
         "events": pa.array(events.astype(np.int64)),
         "firings": pa.array(np.zeros(count, np.int64) if firings is None else firings),
     }
-    return pa.table(own) if keys is None else beside(own, keys, "key.")
+    return pa.table(windbolt_columns) if keys is None else combine_columns(windbolt_columns, keys, "key.")
 
 
 # Facts about bolts and tasks without reading events: accounts, watermarks, counts.
 
 
-_SOURCES = pa.schema(
+_WATERMARK_COLUMNS = pa.schema(
     [
         ("input", pa.string()),
         ("partition", pa.string()),
@@ -540,13 +552,13 @@ def watermark_table(bolt: BoltState) -> pa.Table:
         latest = bolt.watermark.latest.get(name, NONE if mark is None else mark.latest)
         own = sources.imported.get(name, NONE if mark is None else mark.mark)
         rows.append((stream, partition or None, own, latest, sources.seen_at.get(name), name in sources.idle))
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _SOURCES]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _WATERMARK_COLUMNS]
     times = {"watermark", "latest", "delivered_at"}
     arrays = [
         time_column(column) if field.name in times else pa.array(column, field.type)
-        for field, column in zip(_SOURCES, columns, strict=True)
+        for field, column in zip(_WATERMARK_COLUMNS, columns, strict=True)
     ]
-    return pa.table(arrays, schema=_SOURCES)
+    return pa.table(arrays, schema=_WATERMARK_COLUMNS)
 
 
 # ``windbolt.state``: the content of a checkpoint as tables, without the topology.
@@ -565,7 +577,7 @@ def bolts(checkpoint: str | os.PathLike[str], *, batch: str | int | None = None)
     nothing; a run may be in progress. Raises CheckpointError if the checkpoint or the batch does not exist.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
-    return _retried_after_commits(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
+    return _retry_after_commits(halves, lambda: bolts_table(_manifest(halves, batch).bolts))
 
 
 @checked
@@ -590,39 +602,43 @@ def read(
     the checkpoint has another format. Raises ConfigError for an unknown bolt, task or key.
     """
     halves = checkpoint_at(os.fspath(checkpoint))
-    known = known_rules(halves).bolts
-    name = the_only_bolt(halves, known) if bolt is None else bolt
-    rules = rules_of(known, name, key)
-    wanted = Selection(task=task, key=key, since=_moment("since", since), until=_moment("until", until))
-    return _retried_after_commits(halves, lambda: _read(halves, name, rules, wanted, batch))
+    all_rules = require_rules(halves).bolts
+    name = the_only_bolt(halves, all_rules) if bolt is None else bolt
+    rules = rules_of(all_rules, name, key)
+    selection = Selection(task=task, key=key, since=_time_or_none("since", since), until=_time_or_none("until", until))
+    return _retry_after_commits(halves, lambda: _read(halves, name, rules, selection, batch))
 
 
 def _read(
-    halves: PairedCheckpoint, name: str, rules: BoltRules, wanted: Selection, batch: str | int | None
+    halves: PairedCheckpoint, name: str, rules: BoltRules, selection: Selection, batch: str | int | None
 ) -> StoredState:
     manifest = _manifest(halves, batch)
     if name not in manifest.bolts:
-        return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables={})
-    bolt, store = manifest.bolts[name], FileSegments(f"{halves.files.root}/segments", halves.uri)
-    if wanted.task is not None and not 0 <= wanted.task < len(bolt.tasks):
+        return StoredState(
+            checkpoint=halves.path, bolt=name, batch=_batch_or_none(manifest), clock=manifest.clock, tables={}
+        )
+    bolt, store = manifest.bolts[name], FileSegments(f"{halves.documents.root}/segments", halves.uri)
+    if selection.task is not None and not 0 <= selection.task < len(bolt.tasks):
         raise ConfigError(
-            f"bolt {name!r} has no task {wanted.task}",
+            f"bolt {name!r} has no task {selection.task}",
             why=f"it has {len(bolt.tasks)}, numbered from 0",
             do="give one of these numbers",
         )
-    tasks = [TaskReader(bolt, number, store, rules) for number in wanted.tasks(len(bolt.tasks))]
+    tasks = [TaskReader(bolt, number, store, rules) for number in selection.tasks(len(bolt.tasks))]
     keys, streams = rules.columns_of_keys, bolt.accounts.streams
     by_input = keys if len(keys) == len(streams) else keys * len(streams)
-    columns, of_key = stored_columns(rules)
+    columns, key_schema = stored_columns(rules)
     tables = {
         "accounts": account_table(bolt),
         "tasks": task_table(tasks),
         "watermarks": watermark_table(bolt),
-        "events": wanted.events(event_table(tasks, streams, columns), dict(zip(streams, by_input, strict=True))),
-        "windows": wanted.rows(window_table(tasks, manifest.clock, of_key), keys, "end"),
-        **{table: wanted.rows(rows, keys, None) for table, rows in kept_tables(tasks, of_key).items()},
+        "events": selection.events(event_table(tasks, streams, columns), dict(zip(streams, by_input, strict=True))),
+        "windows": selection.rows(window_table(tasks, manifest.clock, key_schema), keys, "end"),
+        **{table: selection.rows(rows, keys, None) for table, rows in tables_of_state(tasks, key_schema).items()},
     }
-    return StoredState(checkpoint=halves.path, bolt=name, batch=_named(manifest), clock=manifest.clock, tables=tables)
+    return StoredState(
+        checkpoint=halves.path, bolt=name, batch=_batch_or_none(manifest), clock=manifest.clock, tables=tables
+    )
 
 
 def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
@@ -633,22 +649,22 @@ def stored_columns(rules: BoltRules) -> tuple[pa.Schema, pa.Schema]:
     return pa.schema(stored), pa.schema(shown if any(rules.keys) else [])
 
 
-def _retried_after_commits(halves: PairedCheckpoint, look: Callable[[], Result]) -> Result:
-    """Returns the result of ``look``. Repeats it if a run has committed meanwhile, and may have deleted files."""
+def _retry_after_commits(halves: PairedCheckpoint, read_state: Callable[[], Result]) -> Result:
+    """Returns the result of ``read_state``. Repeats it if a run has committed meanwhile, and may have deleted files."""
     for _ in range(_ATTEMPTS):
-        before = halves.files.names("manifests")
+        before = halves.documents.names("manifests")
         try:
-            return look()
+            return read_state()
         except UNREADABLE:
-            if halves.files.names("manifests") == before:
+            if halves.documents.names("manifests") == before:
                 raise
-    return look()
+    return read_state()
 
 
 def _manifest(halves: PairedCheckpoint, batch: str | int | None) -> Manifest:
-    keys = halves.files.names("manifests")
+    keys = halves.documents.names("manifests")
     if batch is None:
-        return read_manifest(halves.files, keys[-1]) if keys else Manifest()
+        return read_manifest(halves.documents, keys[-1]) if keys else Manifest()
     key = key_of_batch_name(str(batch))
     if key is None:
         raise ConfigError(
@@ -663,16 +679,16 @@ def _manifest(halves: PairedCheckpoint, batch: str | int | None) -> Manifest:
             why=f"{kept} (--keep-batches of a run says how many)",
             do="name one of these" if keys else "run the topology on it first",
         )
-    return read_manifest(halves.files, key)
+    return read_manifest(halves.documents, key)
 
 
-def _named(manifest: Manifest) -> str | None:
+def _batch_or_none(manifest: Manifest) -> str | None:
     if manifest.batch < 0 and not manifest.closing:
         return None
     return batch_name(batch_key(manifest.batch, manifest.closing))
 
 
-def _moment(name: str, given: datetime | str | None) -> int | None:
+def _time_or_none(name: str, given: datetime | str | None) -> int | None:
     try:
         return None if given is None else as_moment(given)
     except ConfigError as error:
@@ -698,6 +714,6 @@ def begin(checkpoint: str | os.PathLike[str], topology: Graph, events: Mapping[s
     call is interrupted, no run begins on the checkpoint; another call starts over.
     """
     check_built("state.begin", topology)
-    place = os.fspath(checkpoint)
-    begin_with(place, topology, events, system_clock)
-    return bolts(place)
+    path = os.fspath(checkpoint)
+    begin_with(path, topology, events, system_clock)
+    return bolts(path)

@@ -58,33 +58,33 @@ def time_column(times: NDArray[np.int64] | Iterable[int | None]) -> pa.Array:
     return pa.array(times, pa.int64(), mask=outside).view(TIME)
 
 
-def beside(own: Mapping[str, Any], users: pa.Table, prefix: str = "event.") -> pa.Table:
+def combine_columns(windbolt_columns: Mapping[str, Any], user_columns: pa.Table, prefix: str = "event.") -> pa.Table:
     """Returns a table of windbolt's columns and the user's. A user's column with the name of a column of windbolt's
     gets a prefix."""
-    columns = dict(own)
-    for name, column in zip(users.column_names, users.columns, strict=True):
-        columns[f"{prefix}{name}" if name in own else name] = column
+    columns = dict(windbolt_columns)
+    for name, column in zip(user_columns.column_names, user_columns.columns, strict=True):
+        columns[f"{prefix}{name}" if name in windbolt_columns else name] = column
     return pa.table(columns)
 
 
-def shown_as(table: pa.Table, names: Sequence[str]) -> list[str]:
+def names_in_table(table: pa.Table, names: Sequence[str]) -> list[str]:
     """Returns the names of the user's columns in a table of stored events; a name that windbolt uses has a prefix."""
-    prefixed = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
+    prefixed_names = ((f"{prefix}{name}" for prefix in ("key.", "event.")) for name in names)
     return [
-        next((each for each in found if each in table.column_names), name)
-        for name, found in zip(names, prefixed, strict=True)
+        next((each for each in prefixed if each in table.column_names), name)
+        for name, prefixed in zip(names, prefixed_names, strict=True)
     ]
 
 
-def columns_beside(own: pa.Schema, users: pa.Schema, prefix: str = "event.") -> pa.Schema:
-    """Returns the columns of the table that ``beside`` returns."""
-    columns = dict(zip(own.names, own.types, strict=True))
-    for field in users:
-        columns[f"{prefix}{field.name}" if field.name in own.names else field.name] = field.type
+def combined_schema(windbolt_columns: pa.Schema, user_columns: pa.Schema, prefix: str = "event.") -> pa.Schema:
+    """Returns the columns of the table that ``combine_columns`` returns."""
+    columns = dict(zip(windbolt_columns.names, windbolt_columns.types, strict=True))
+    for field in user_columns:
+        columns[f"{prefix}{field.name}" if field.name in windbolt_columns.names else field.name] = field.type
     return pa.schema(columns.items())
 
 
-def joined(parts: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
+def join_tables(parts: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
     """Joins tables one after another; a column that a table lacks becomes null. ``columns``: the columns that the
     result always has; rows may have them in other types."""
     if not parts:
@@ -117,35 +117,35 @@ class Selection:
 
     def events(self, table: pa.Table, keys: Mapping[str, Sequence[str]]) -> pa.Table:
         """Returns the selected events. ``keys``: for each input, the columns of its key."""
-        wanted = self._in_time(table, "time")
+        is_wanted = self._in_time(table, "time")
         if self.key is not None:
-            of_key = np.zeros(table.num_rows, np.bool_)
+            has_key_of_input = np.zeros(table.num_rows, np.bool_)
             inputs = table.column("input")
             for name, columns in keys.items():  # the input of a sum may be unknown
-                here = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
-                of_key |= here & self._of_key(table, shown_as(table, columns))
-            wanted &= of_key
-        return _filtered(table, wanted)
+                is_of_input = pc.fill_null(pc.equal(inputs, name), fill_value=True).to_numpy()
+                has_key_of_input |= is_of_input & self._has_key(table, names_in_table(table, columns))
+            is_wanted &= has_key_of_input
+        return _filter(table, is_wanted)
 
     def rows(self, table: pa.Table, keys: Sequence[Sequence[str]], time: str | None) -> pa.Table:
         """Returns the selected rows. ``keys``: for each of its names, the key columns; a table without any of them
         keeps all rows. ``time``: the column of times; rows without a time stay."""
-        wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
-        shown = [shown_as(table, columns) for columns in keys if columns]
-        whole = [columns for columns in shown if set(columns) <= set(table.column_names)]
-        if self.key is not None and whole:
-            wanted &= np.logical_or.reduce([self._of_key(table, columns) for columns in whole])
-        return _filtered(table, wanted)
+        is_wanted = np.ones(table.num_rows, np.bool_) if time is None else self._in_time(table, time)
+        shown = [names_in_table(table, columns) for columns in keys if columns]
+        complete = [columns for columns in shown if set(columns) <= set(table.column_names)]
+        if self.key is not None and complete:
+            is_wanted &= np.logical_or.reduce([self._has_key(table, columns) for columns in complete])
+        return _filter(table, is_wanted)
 
     def _in_time(self, table: pa.Table, time: str) -> NDArray[np.bool_]:
-        times, wanted = table.column(time).cast(pa.int64()), np.ones(table.num_rows, np.bool_)
+        times, is_wanted = table.column(time).cast(pa.int64()), np.ones(table.num_rows, np.bool_)
         if self.since is not None:
-            wanted &= pc.fill_null(pc.greater_equal(times, self.since), fill_value=True).to_numpy()
+            is_wanted &= pc.fill_null(pc.greater_equal(times, self.since), fill_value=True).to_numpy()
         if self.until is not None:
-            wanted &= pc.fill_null(pc.less(times, self.until), fill_value=True).to_numpy()
-        return wanted
+            is_wanted &= pc.fill_null(pc.less(times, self.until), fill_value=True).to_numpy()
+        return is_wanted
 
-    def _of_key(self, table: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+    def _has_key(self, table: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
         if not columns or not set(columns) <= set(table.column_names):
             return np.ones(table.num_rows, np.bool_)
         assert self.key is not None
@@ -158,12 +158,12 @@ def has_key(table: pa.Table, columns: Sequence[str], key: str) -> NDArray[np.boo
     parts = [key] if len(columns) == 1 else key.split(",")
     if len(parts) == len(columns):  # else a text contains a comma
         kinds = [value_type(table.schema.field(name).type) for name in columns]
-        parts = [_normalized(part, kind) for part, kind in zip(parts, kinds, strict=True)]
-    wanted, texts = ",".join(parts), [texts_of(table.column(name)) for name in columns]
+        parts = [_as_key_text(part, kind) for part, kind in zip(parts, kinds, strict=True)]
+    wanted, texts = ",".join(parts), [key_texts(table.column(name)) for name in columns]
     return np.array([",".join(values) == wanted for values in zip(*texts, strict=True)], np.bool_)
 
 
-def texts_of(column: pa.ChunkedArray) -> list[str]:
+def key_texts(column: pa.ChunkedArray) -> list[str]:
     """Returns the values of a key as users write them: times in ISO 8601, booleans as true and false."""
     kind = value_type(column.type)
     if not pa.types.is_timestamp(kind):
@@ -173,8 +173,8 @@ def texts_of(column: pa.ChunkedArray) -> list[str]:
     return [str(time) if time is None else show(time) for time in times.to_pylist()]
 
 
-def _normalized(text: str, kind: pa.DataType) -> str:
-    """Returns the text of a user's value as ``texts_of`` writes it; unchanged if it is not a value of the type."""
+def _as_key_text(text: str, kind: pa.DataType) -> str:
+    """Returns the text of a user's value as ``key_texts`` writes it; unchanged if it is not a value of the type."""
     if pa.types.is_boolean(kind) and text in ("True", "False"):
         return text.lower()
     if not pa.types.is_timestamp(kind):
@@ -185,8 +185,8 @@ def _normalized(text: str, kind: pa.DataType) -> str:
         return text
 
 
-def _filtered(table: pa.Table, wanted: NDArray[np.bool_]) -> pa.Table:
-    return table if wanted.all() else table.filter(pa.array(wanted))
+def _filter(table: pa.Table, is_wanted: NDArray[np.bool_]) -> pa.Table:
+    return table if is_wanted.all() else table.filter(pa.array(is_wanted))
 
 
 # The windows that assigners form of a task's stored events, by the rules of its last run.
@@ -199,21 +199,21 @@ def windows_of(task: TaskReader, live: RetainedEvents) -> AssignedWindows:
     return AssignedWindows(assigners, live, task.bolt.accounts.streams, keys=keys)
 
 
-def reached_span(task: TaskReader, live: RetainedEvents, windows: AssignedWindows) -> Span:
+def evaluated_span(task: TaskReader, live: RetainedEvents, windows: AssignedWindows) -> Span:
     """Returns the limits up to which the windows of each of these events have been evaluated."""
-    reached = reached_limit(task, live)
-    return Span(reached, reached) if isinstance(reached, int) else windows.span_of(reached, reached)
+    evaluated = evaluated_limit(task, live)
+    return Span(evaluated, evaluated) if isinstance(evaluated, int) else windows.span_of(evaluated, evaluated)
 
 
-def reached_limit(task: TaskReader, live: RetainedEvents) -> Limit:
+def evaluated_limit(task: TaskReader, live: RetainedEvents) -> Limit:
     """Returns the limit up to which the windows of these events have been evaluated: one time for all, or one for each
     event in order."""
     rules = task.rules
     if not (rules.per_key and rules.event_time) or live.keys is None:
         return NONE if task.bolt.frontier is None else task.bolt.frontier
-    _, marks = Substreams(task.kept("marks"), rules.delay, task.state.key_floor).limits(live.keys)
-    reached: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + rules.past_end) - rules.past_end)
-    return reached
+    _, marks = Substreams(task.stored_table("marks"), rules.delay, task.state.key_floor).limits(live.keys)
+    evaluated: Limit = np.where(marks == NONE, NONE, np.maximum(marks, NONE + rules.past_end) - rules.past_end)
+    return evaluated
 
 
 # A task of a windowed bolt in a checkpoint: its stored events with their states.
@@ -263,7 +263,7 @@ class TaskReader:
         """Its events, in parts, including events that are kept only because they have yet to be reported as expired."""
         if self.state.windows.in_queue():
             queue = StoredQueue.of(self.state, self.store)
-            return [] if queue is None else [_of_queue(queue)]
+            return [] if queue is None else [_rows_of_queue(queue)]
         parts = [self._retained_rows(ref, edge=False) for ref in self.state.refs]
         return [*parts, *(self._retained_rows(ref, edge=True) for ref in self.state.waiting)]
 
@@ -273,29 +273,29 @@ class TaskReader:
         such events."""
         parts = [live_rows(*read_retained(self.store, ref)) for ref in self.state.refs]
         parts = [part for part in parts if len(part)]
-        return self.coded(RetainedEvents.concat(parts)) if parts else None
+        return self.with_key_codes(RetainedEvents.concat(parts)) if parts else None
 
-    def coded(self, events: RetainedEvents) -> RetainedEvents:
+    def with_key_codes(self, events: RetainedEvents) -> RetainedEvents:
         """Returns live events of the task with the codes of their keys. Keys that share a hash have different codes."""
         kept = [self.store.read(each.ref) for each in self.state.windows.rows(FieldKind.KEYS)]
-        return KeyCodes(self.rules.keys, self.kept("codes")).apply(events, kept)
+        return KeyCodes(self.rules.keys, self.stored_table("codes")).apply(events, kept)
 
-    def kept(self, name: str) -> pa.Table | None:
+    def stored_table(self, name: str) -> pa.Table | None:
         """Returns the stored rows of a field in the state of its windows; ``name``: of the field or of its table. None
         without rows."""
         ref = self.state.windows.get(name)
         return None if ref is None else self.store.read(ref)
 
     def _retained_rows(self, ref: Ref, *, edge: bool) -> EventRows:
-        held, flags = read_retained(self.store, ref)
+        events, flags = read_retained(self.store, ref)
         needed = np.flatnonzero((flags & NOT_LIVE) == 0 if edge else is_needed(flags))
-        held, flags = held.take(needed), flags[needed]
-        waits = np.ones(len(held), np.int64) if edge else ((flags & (NOT_LIVE | ACCOUNTED)) == 0).astype(np.int64)
-        if held.weights is None:
-            counts = np.ones(len(held), np.int64)
-            return EventRows(held.times, held.payload, held.streams, counts, waits, held.ends, edge)
-        counts, inputs = held.weights.sum(axis=1), _inputs(held.streams, held.weights)
-        return EventRows(held.times, held.payload, inputs, counts, waits * counts)
+        events, flags = events.take(needed), flags[needed]
+        pending = np.ones(len(events), np.int64) if edge else ((flags & (NOT_LIVE | ACCOUNTED)) == 0).astype(np.int64)
+        if events.weights is None:
+            counts = np.ones(len(events), np.int64)
+            return EventRows(events.times, events.payload, events.streams, counts, pending, events.ends, edge)
+        counts, inputs = events.weights.sum(axis=1), _input_of_each_row(events.streams, events.weights)
+        return EventRows(events.times, events.payload, inputs, counts, pending * counts)
 
 
 def readers_of(bolt: BoltState, store: SegmentStore, rules: BoltRules) -> list[TaskReader]:
@@ -318,7 +318,7 @@ class StoredQueue:
         return None if events is None else StoredQueue(events, task.windows_as(QueueState))
 
     @staticmethod
-    def joined(parts: Sequence[StoredQueue], state: QueueState) -> StoredQueue:
+    def join(parts: Sequence[StoredQueue], state: QueueState) -> StoredQueue:
         """Joins several queues; the result has the values of ``state``, with positions adapted to the new order.
 
         An event without an account may come before one with an account: it is in no window any more. The last window of
@@ -326,20 +326,25 @@ class StoredQueue:
         """
         events = Events.concat([part.events for part in parts])
         order = stable_order(events.timestamps)
-        shown = [part._between(*(part.state.previous or (0, 0))) for part in parts]
-        fired = [part.state.last_reference for part, window in zip(parts, shown, strict=True) if window.any()]
-        last = max((each for each in fired if each is not None), default=None)
-        shown = [window & (part.state.last_reference == last) for part, window in zip(parts, shown, strict=True)]
+        in_last_windows = [part._between(*(part.state.previous or (0, 0))) for part in parts]
+        references = [
+            part.state.last_reference for part, window in zip(parts, in_last_windows, strict=True) if window.any()
+        ]
+        last_reference = max((each for each in references if each is not None), default=None)
+        in_last_windows = [
+            window & (part.state.last_reference == last_reference)
+            for part, window in zip(parts, in_last_windows, strict=True)
+        ]
         in_account, settled, in_last = (
             np.concatenate(masks)[order]
-            for masks in ([part.accounted for part in parts], [part.settled for part in parts], shown)
+            for masks in ([part.accounted for part in parts], [part.settled for part in parts], in_last_windows)
         )
-        known = int(np.flatnonzero(in_account)[-1]) + 1 if in_account.any() else 0
-        places = np.flatnonzero(in_last)
-        previous = [int(places[0]), int(places[-1]) + 1] if len(places) else None
-        final = len(events) if settled.all() else int(np.argmin(settled))
-        count = max(final, known, (previous or [0, 0])[1])
-        positions = replace(state, accounted=known, previous=previous, settled_count=count)
+        accounted_count = int(np.flatnonzero(in_account)[-1]) + 1 if in_account.any() else 0
+        in_last_window = np.flatnonzero(in_last)
+        previous = [int(in_last_window[0]), int(in_last_window[-1]) + 1] if len(in_last_window) else None
+        settled_prefix = len(events) if settled.all() else int(np.argmin(settled))
+        count = max(settled_prefix, accounted_count, (previous or [0, 0])[1])
+        positions = replace(state, accounted=accounted_count, previous=previous, settled_count=count)
         return StoredQueue(events.take(order), positions)
 
     @property
@@ -356,7 +361,7 @@ class StoredQueue:
         """Returns the events under a mask."""
         return StoredQueue(self.events.take(np.flatnonzero(kept)), self.state.without_rows(kept))
 
-    def written(self, writer: SegmentWriter, streams: int, bolt: BoltTaskState | None = None) -> TaskState:
+    def write(self, writer: SegmentWriter, streams: int, bolt: BoltTaskState | None = None) -> TaskState:
         """Returns the task with this queue, in one section, and this state of its bolt."""
         refs = Refs([write_events(writer, self.events, streams)]) if len(self.events) else Refs()
         accounted = self.events.slice(0, self.state.accounted).by_stream(streams).tolist()
@@ -368,7 +373,7 @@ class StoredQueue:
         return found
 
 
-def columns_of(events: Events, *, routing: bool = False) -> pa.Table:
+def payload_columns(events: Events, *, routing: bool = False) -> pa.Table:
     """Returns the columns of a queue's events. For partial sums these are the key columns by their own names; for
     ``routing``, nothing else."""
     table = pa.Table.from_batches([events.payload])
@@ -379,14 +384,16 @@ def columns_of(events: Events, *, routing: bool = False) -> pa.Table:
     return table.rename_columns([name.removeprefix(_KEY) for name in table.column_names])
 
 
-def _of_queue(queue: StoredQueue) -> EventRows:
+def _rows_of_queue(queue: StoredQueue) -> EventRows:
     events = queue.events
     counts = np.ones(len(events), np.int64) if events.weights is None else events.weights.sum(axis=1)
     waits = np.where(queue.accounted, 0, counts)
-    return EventRows(events.timestamps, columns_of(events), _inputs(events.streams, events.weights), counts, waits)
+    return EventRows(
+        events.timestamps, payload_columns(events), _input_of_each_row(events.streams, events.weights), counts, waits
+    )
 
 
-def _inputs(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None) -> NDArray[np.int8] | None:
+def _input_of_each_row(streams: NDArray[np.int8] | None, weights: NDArray[np.int64] | None) -> NDArray[np.int8] | None:
     """Returns the input of each row; -1 for sums of several inputs."""
     if weights is None or weights.shape[1] == 1:
         return streams
@@ -478,7 +485,7 @@ class StoredState:
         The folder may be a URI. Returns the paths. Raises ConfigError for an unknown format, SchemaError if a format
         cannot hold a column.
         """
-        chosen = file_format(format, "writing")
+        chosen_format = file_format(format, "writing")
         filesystem, inside, _ = locate(os.fspath(folder))
         with as_storage_error(inside, "made"):
             if isinstance(filesystem, pafs.LocalFileSystem):
@@ -486,8 +493,8 @@ class StoredState:
         paths = []
         for name, table in self.tables.items():
             file = name.replace("/", "%2F")  # the user's name of a state may contain a slash
-            path = f"{inside}/{file}.{chosen.name}"
+            path = f"{inside}/{file}.{chosen_format.name}"
             with as_storage_error(path, "written"):
-                write_table(filesystem, path, table, chosen)
+                write_table(filesystem, path, table, chosen_format)
             paths.append(path)
         return paths

@@ -25,9 +25,9 @@ from topologies.checkpoints.paired_checkpoint import (
     START_OVER,
     TOPOLOGY,
     PairedCheckpoint,
+    check_before_claim,
     check_halves,
-    check_unclaimed,
-    claimed,
+    claim_checkpoint,
     keeping_runs_off,
     naming_a_way_back,
     telling_who_took_over,
@@ -55,22 +55,22 @@ def differences(before: TopologyRules, now: TopologyRules) -> list[str]:
     changed = []
     if before.name != now.name:
         changed.append(f"it is called {now.name!r}, and was {before.name!r}")
-    parts = {"spout": (before.spouts, now.spouts), "bolt": (_kept_rules(before), _kept_rules(now))}
+    parts = {"spout": (before.spouts, now.spouts), "bolt": (_lasting_rules(before), _lasting_rules(now))}
     for kind, (earlier, later) in parts.items():
         for name in sorted({*earlier, *later}):
-            was, is_ = earlier.get(name), later.get(name)
-            if was is None or is_ is None:
-                changed.append(f"{kind} {name!r} is {'new' if was is None else 'gone'}")
+            rule_before, rule_now = earlier.get(name), later.get(name)
+            if rule_before is None or rule_now is None:
+                changed.append(f"{kind} {name!r} is {'new' if rule_before is None else 'gone'}")
                 continue
             changed.extend(
-                f"{kind} {name!r}: {_changed(what, was.get(what), is_.get(what))}"
-                for what in sorted({*was, *is_})
-                if was.get(what) != is_.get(what)
+                f"{kind} {name!r}: {_change_in_words(what, rule_before.get(what), rule_now.get(what))}"
+                for what in sorted({*rule_before, *rule_now})
+                if rule_before.get(what) != rule_now.get(what)
             )
     return changed
 
 
-def _kept_rules(rules: TopologyRules) -> dict[str, dict[str, Any]]:
+def _lasting_rules(rules: TopologyRules) -> dict[str, dict[str, Any]]:
     return {name: bolt.unchanging_rules() for name, bolt in rules.bolts.items()}
 
 
@@ -83,12 +83,12 @@ def without_bolts(rules: TopologyRules, names: Collection[str]) -> TopologyRules
 
 def bolts_that_differ(before: TopologyRules, now: TopologyRules) -> list[str]:
     """Returns the bolts that are new, removed or changed; empty if something else differs too."""
-    earlier, later = _kept_rules(before), _kept_rules(now)
+    earlier, later = _lasting_rules(before), _lasting_rules(now)
     names = [name for name in sorted({*earlier, *later}) if earlier.get(name) != later.get(name)]
     return [] if differences(without_bolts(before, names), without_bolts(now, names)) else names
 
 
-def _changed(what: str, was: Any, is_: Any) -> str:
+def _change_in_words(what: str, was: Any, is_: Any) -> str:
     if what == "sums":  # their stored values are not as the user wrote them
         if was and is_:
             return "what it adds up has changed: its aggregates, or the columns that they are by"
@@ -110,35 +110,37 @@ _OF_STREAM = "columns of "
 class NewColumns:
     """Columns of a topology that are not in the note of its checkpoint."""
 
-    note: TopologyRules
-    """The note with the new columns."""
-    of_bolts: dict[str, list[pa.Field]]
+    rules: TopologyRules
+    """The stored rules with the new columns."""
+    by_bolt: dict[str, list[pa.Field]]
     """For each windowed bolt, its new columns."""
 
     @staticmethod
-    def of(note: TopologyRules, now: TopologyRules, topology: Graph) -> NewColumns:
-        """Returns the columns that may be added. ``now``: the rules of the topology, whose other differences are
-        ignored."""
-        spouts, new = dict(note.spouts), dict[str, set[str]]()
-        for name in spouts.keys() & now.spouts.keys():
-            for stream in [key for key in spouts[name] if key.startswith(_OF_STREAM) and key in now.spouts[name]]:
-                added = _added(spouts[name][stream], now.spouts[name][stream])
+    def of(stored_rules: TopologyRules, present_rules: TopologyRules, topology: Graph) -> NewColumns:
+        """Returns the columns that may be added. ``present_rules``: the rules of the topology, whose other differences
+        are ignored."""
+        spouts, new = dict(stored_rules.spouts), dict[str, set[str]]()
+        for name in spouts.keys() & present_rules.spouts.keys():
+            for stream in [
+                key for key in spouts[name] if key.startswith(_OF_STREAM) and key in present_rules.spouts[name]
+            ]:
+                added = _added_columns(spouts[name][stream], present_rules.spouts[name][stream])
                 if added:
                     new.setdefault(name, set()).update(added)
-                    spouts[name] = {**spouts[name], stream: now.spouts[name][stream]}
-        bolts, of_bolts = dict(note.bolts), dict[str, list[pa.Field]]()
-        for name in bolts.keys() & now.bolts.keys():
-            added = _added(bolts[name].columns, now.bolts[name].columns)
+                    spouts[name] = {**spouts[name], stream: present_rules.spouts[name][stream]}
+        bolts, by_bolt = dict(stored_rules.bolts), dict[str, list[pa.Field]]()
+        for name in bolts.keys() & present_rules.bolts.keys():
+            added = _added_columns(bolts[name].columns, present_rules.bolts[name].columns)
             node = topology.windowed[name]
             if added is None or node.retracts or not any(each.stream[0] in new for each in node.inputs):
                 continue
             if all(_comes_from_spouts(column, node, topology, new) for column in added):
-                of_bolts[name] = [node.schema.field(column) for column in added]
-                bolts[name] = replace(bolts[name], columns=now.bolts[name].columns)
-        return NewColumns(replace(note, spouts=spouts, bolts=bolts), of_bolts)
+                by_bolt[name] = [node.schema.field(column) for column in added]
+                bolts[name] = replace(bolts[name], columns=present_rules.bolts[name].columns)
+        return NewColumns(replace(stored_rules, spouts=spouts, bolts=bolts), by_bolt)
 
 
-def _added(was: str, now: str) -> list[str] | None:
+def _added_columns(was: str, now: str) -> list[str] | None:
     """Returns the new columns; None if others were removed, have another type, or have a type without a name here."""
     if was == now:
         return []
@@ -146,8 +148,8 @@ def _added(was: str, now: str) -> list[str] | None:
         before, after = parse_schema(was), parse_schema(now)
     except ConfigError:
         return None
-    kept = [field.name for field in after if field.name in before.names]
-    if len(kept) < len(before) or any(before.field(name).type != after.field(name).type for name in kept):
+    common = [field.name for field in after if field.name in before.names]
+    if len(common) < len(before) or any(before.field(name).type != after.field(name).type for name in common):
         return None
     return [name for name in after.names if name not in before.names]
 
@@ -178,77 +180,79 @@ def check_fit(
     Locks and writes nothing; opening the checkpoint checks this again. ``first_output``: in microseconds; None for any.
     ``allow_rescale``: True if other numbers of tasks are no error, because the caller moves the state.
     """
-    note = noted_rules(halves)
-    if note is not None:
-        check_topology(halves, topology, note, allow_rescale=allow_rescale)
-        began = halves.files.read(START)
-        if began is not None:
-            check_start(halves, began["first_output"], first_output)
+    stored_rules = read_rules(halves)
+    if stored_rules is not None:
+        check_topology(halves, topology, stored_rules, allow_rescale=allow_rescale)
+        start_note = halves.documents.read(START)
+        if start_note is not None:
+            check_start(halves, start_note["first_output"], first_output)
 
 
 def check_topology(
-    halves: PairedCheckpoint, topology: Graph, note: TopologyRules, *, allow_rescale: bool = False
+    halves: PairedCheckpoint, topology: Graph, stored_rules: TopologyRules, *, allow_rescale: bool = False
 ) -> None:
     """Raises CheckpointError, with all differences, if a topology is not the recorded one."""
-    now = TopologyRules.of(topology)
-    note = NewColumns.of(note, now, topology).note
-    known = note.with_tasks(now.tasks if allow_rescale else noted_tasks(halves))
-    changed = differences(known, now)
+    present_rules = TopologyRules.of(topology)
+    stored_rules = NewColumns.of(stored_rules, present_rules, topology).rules
+    expected_rules = stored_rules.with_tasks(present_rules.tasks if allow_rescale else stored_task_counts(halves))
+    changed = differences(expected_rules, present_rules)
     if changed:
-        only_tasks = not differences(note.with_tasks(now.tasks), now)
+        only_tasks = not differences(stored_rules.with_tasks(present_rules.tasks), present_rules)
         move = "move its state to the tasks that there are now (--allow-rescale, or windbolt rescale), "
-        names = bolts_that_differ(known, now)
-        over = f"let {', '.join(map(repr, names))} start over (windbolt reset), "
+        names = bolts_that_differ(expected_rules, present_rules)
+        reset = f"let {', '.join(map(repr, names))} start over (windbolt reset), "
         raise CheckpointError(
             f"checkpoint {halves.path!r} belongs to another topology:\n" + "\n".join(f"  - {each}" for each in changed),
             why="its events were distributed and stored for the topology as it was then",
-            do=f"run the topology as it was, {move if only_tasks else over if names else ''}or {START_OVER}",
+            do=f"run the topology as it was, {move if only_tasks else reset if names else ''}or {START_OVER}",
         )
 
 
-def check_start(halves: PairedCheckpoint, began: int | None, wanted: int | None) -> None:
+def check_start(halves: PairedCheckpoint, stored_first_output: int | None, wanted_first_output: int | None) -> None:
     """Raises CheckpointError if a first output is wanted, and the checkpoint began at another one, or without one; in
     microseconds."""
-    if wanted is None or wanted == began:
+    if wanted_first_output is None or wanted_first_output == stored_first_output:
         return
-    was = "without one" if began is None else f"with the one at {show(began)}"
+    was = "without one" if stored_first_output is None else f"with the one at {show(stored_first_output)}"
     raise CheckpointError(
-        f"checkpoint {halves.path!r} cannot have its first output at {show(wanted)}: it was begun {was}",
+        f"checkpoint {halves.path!r} cannot have its first output at {show(wanted_first_output)}: it was begun {was}",
         why="what was read and emitted so far depends on the first output",
         do=f"leave it out to continue as before; or {START_OVER}",
     )
 
 
-def noted_rules(halves: PairedCheckpoint) -> TopologyRules | None:
+def read_rules(halves: PairedCheckpoint) -> TopologyRules | None:
     """Returns the rules of the last run, with the numbers of tasks of the last manifest; None if no run has begun."""
-    note = read_note(halves.files, TOPOLOGY)
+    note = read_note(halves.documents, TOPOLOGY)
     return None if note is None else TopologyRules.from_json(note)
 
 
-def noted_tasks(halves: PairedCheckpoint) -> dict[str, int]:
+def stored_task_counts(halves: PairedCheckpoint) -> dict[str, int]:
     """Returns the number of tasks of each windowed bolt: after the last batch or, before the first, from the note."""
     manifest = _last_manifest(halves)
     if manifest is None:
-        note = noted_rules(halves)
-        return {} if note is None else note.tasks
+        stored_rules = read_rules(halves)
+        return {} if stored_rules is None else stored_rules.tasks
     return {name: len(bolt.tasks) for name, bolt in manifest.bolts.items()}
 
 
-def wanted_tasks(halves: PairedCheckpoint, topology: Graph) -> dict[str, int]:
+def changed_task_counts(halves: PairedCheckpoint, topology: Graph) -> dict[str, int]:
     """Returns the wanted number of tasks of each bolt for which topology and checkpoint differ."""
     wanted = {name: node.parallelism for name, node in topology.windowed.items()}
-    return {name: wanted[name] for name, tasks in noted_tasks(halves).items() if wanted.get(name, tasks) != tasks}
+    return {
+        name: wanted[name] for name, tasks in stored_task_counts(halves).items() if wanted.get(name, tasks) != tasks
+    }
 
 
 def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
     """Returns the manifest of the last batch. With a run in progress, the listed manifest may be deleted before it is
     read; then a later one is read."""
-    keys = halves.files.names("manifests")
+    keys = halves.documents.names("manifests")
     while keys:
         try:
-            return read_manifest(halves.files, keys[-1])
+            return read_manifest(halves.documents, keys[-1])
         except DamagedCheckpoint:
-            listed, keys = keys, halves.files.names("manifests")
+            listed, keys = keys, halves.documents.names("manifests")
             if keys[-1:] == listed[-1:]:
                 raise
     return None
@@ -257,14 +261,14 @@ def _last_manifest(halves: PairedCheckpoint) -> Manifest | None:
 # Gives the stored events of a checkpoint the columns that are new to their bolts, with defaults or nulls.
 
 
-OfInputs: TypeAlias = "list[pa.Array | None]"
+DefaultOfEachInput: TypeAlias = "list[pa.Array | None]"
 """For each input of a bolt, the default of a column in its events, as an array of one value; None without a default."""
 
 
 def add_columns(
     halves: PairedCheckpoint, topology: Graph, first_output: int | None = None, attempts: Attempts | None = None
 ) -> dict[str, dict[str, str | None]]:
-    """Gives the stored events of a checkpoint the new columns of a topology; the caller has locked the checkpoint.
+    """Adds the new columns of a topology to the stored events of a checkpoint; the caller has locked the checkpoint.
 
     Returns the columns of each windowed bolt, with a description of the default that events get; None for nulls. Raises
     CheckpointError, before anything is written, if the topology does not fit otherwise (``check_fit``). If the process
@@ -272,33 +276,33 @@ def add_columns(
     which claims the checkpoint if no lock excludes others.
     """
     with naming_a_way_back(halves):
-        new = _added_columns(halves, topology, first_output)
+        new = _new_columns(halves, topology, first_output)
         if new is None:
             return {}
-        manifest = check_unclaimed(halves)
-        checkpoint = claimed(halves, attempts or Attempts())
+        manifest = check_before_claim(halves)
+        checkpoint = claim_checkpoint(halves, attempts or Attempts())
         with telling_who_took_over(checkpoint):
             if halves.uri is not None:
-                new, manifest = _added_columns(halves, topology, first_output), check_halves(halves)
+                new, manifest = _new_columns(halves, topology, first_output), check_halves(halves)
             if new is None:  # another run has done it
                 return {}
             with (
                 storage_errors_during(
                     "adding columns to the events that are kept", "run the same topology again, which does the rest"
                 ),
-                keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.note.to_json()}),
+                keeping_runs_off(halves, ADDING_COLUMNS, {"topology": new.rules.to_json()}),
             ):
-                after = None if manifest is None else _rewritten(checkpoint, manifest, topology, new)
+                after = None if manifest is None else _manifest_with_columns(checkpoint, manifest, topology, new)
                 # Earlier batches have the previous topology.
-                checkpoint.replace(after, {TOPOLOGY: new.note.to_json()}, forget_earlier=True)
+                checkpoint.replace(after, {TOPOLOGY: new.rules.to_json()}, forget_earlier=True)
     return {
         name: {field.name: _in_words(_defaults(field.name, node, topology), node) for field in fields}
-        for name, fields in new.of_bolts.items()
+        for name, fields in new.by_bolt.items()
         for node in [topology.windowed[name]]
     }
 
 
-def _defaults(column: str, node: WindowedNode, topology: Graph) -> OfInputs:
+def _defaults(column: str, node: WindowedNode, topology: Graph) -> DefaultOfEachInput:
     """Returns the default of a column for each input of a bolt; inputs other than spouts have none."""
     streams = [each.stream for each in node.inputs]
     return [
@@ -309,7 +313,7 @@ def _defaults(column: str, node: WindowedNode, topology: Graph) -> OfInputs:
     ]
 
 
-def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
+def _in_words(defaults: DefaultOfEachInput, node: WindowedNode) -> str | None:
     """Describes a column's values in earlier events: ``'EUR'``, or ``'EUR' (orders), null (refunds)``; None if all are
     null."""
     if not any(default is not None for default in defaults):
@@ -320,13 +324,13 @@ def _in_words(defaults: OfInputs, node: WindowedNode) -> str | None:
     return ", ".join(f"{each} ({label})" for each, label in zip(words, node.streams, strict=True))
 
 
-def _added_columns(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> NewColumns | None:
+def _new_columns(halves: PairedCheckpoint, topology: Graph, first_output: int | None) -> NewColumns | None:
     """Returns the new columns; None if there are none."""
-    note, begun = noted_rules(halves), halves.files.read(ADDING_COLUMNS)
-    new = None if note is None else NewColumns.of(note, TopologyRules.of(topology), topology)
-    if new is not None and begun is not None and new.note != TopologyRules.from_json(begun["topology"]):
+    stored_rules, adding_note = read_rules(halves), halves.documents.read(ADDING_COLUMNS)
+    new = None if stored_rules is None else NewColumns.of(stored_rules, TopologyRules.of(topology), topology)
+    if new is not None and adding_note is not None and new.rules != TopologyRules.from_json(adding_note["topology"]):
         raise _begun_for_another(halves)
-    if new is None or (new.note == note and begun is None):
+    if new is None or (new.rules == stored_rules and adding_note is None):
         return None
     check_fit(halves, topology, first_output)
     return new
@@ -340,21 +344,29 @@ def _begun_for_another(halves: PairedCheckpoint) -> CheckpointError:
     )
 
 
-def _rewritten(checkpoint: FileCheckpoint, manifest: Manifest, topology: Graph, new: NewColumns) -> Manifest:
+def _manifest_with_columns(
+    checkpoint: FileCheckpoint, manifest: Manifest, topology: Graph, new: NewColumns
+) -> Manifest:
     after = Manifest.from_values(manifest.to_values())
-    for name, fields in new.of_bolts.items():
+    for name, fields in new.by_bolt.items():
         node = topology.windowed[name]
         if name in after.bolts and node.partial_sums is None:  # sums have only key columns and aggregates
             added = {field: _defaults(field.name, node, topology) for field in fields}
             with checkpoint.segments.writer(checkpoint.folder(manifest)) as writer:
-                after.bolts[name] = _widened(after.bolts[name], added, node.schema, checkpoint.segments, writer)
+                after.bolts[name] = _state_with_columns(
+                    after.bolts[name], added, node.schema, checkpoint.segments, writer
+                )
     return after
 
 
-def _widened(
-    bolt: BoltState, added: Mapping[pa.Field, OfInputs], schema: pa.Schema, store: SegmentStore, writer: SegmentWriter
+def _state_with_columns(
+    bolt: BoltState,
+    added: Mapping[pa.Field, DefaultOfEachInput],
+    schema: pa.Schema,
+    store: SegmentStore,
+    writer: SegmentWriter,
 ) -> BoltState:
-    def widened(ref: Ref) -> Ref:
+    def with_columns(ref: Ref) -> Ref:
         table = store.read(replace(ref, start=0))  # flags are of all rows
         for field, defaults in added.items():
             if field.name in table.column_names:  # from a run that died, with another default perhaps
@@ -364,10 +376,10 @@ def _widened(
         new = writer.add(table.select([*schema.names, *rest]))
         return replace(ref, segment=new.segment, offset=new.offset, length=new.length, checksum=new.checksum)
 
-    return replace(bolt, tasks=[task.with_rows(widened, FieldKind.EVENTS) for task in bolt.tasks])
+    return replace(bolt, tasks=[task.with_rows(with_columns, FieldKind.EVENTS) for task in bolt.tasks])
 
 
-def _column(table: pa.Table, field: pa.Field, defaults: OfInputs) -> pa.Array:
+def _column(table: pa.Table, field: pa.Field, defaults: DefaultOfEachInput) -> pa.Array:
     """Returns the new column of stored events: each event has the default of its input."""
     if not any(default is not None for default in defaults):
         return pa.nulls(len(table), field.type)
@@ -392,18 +404,18 @@ def note_sinks(files: SealedFolder, topology: Graph, batch: int) -> None:
     their folders belong to others.
 
     No rows depend on this note, so a damaged one is rewritten. If it lacks an earlier sink, that sink's files are found
-    when the sink is used again (``commit.refuse_later``).
+    when the sink is used again (``commit.refuse_later_files``).
     """
-    known: list[SinkNote] = []
+    earlier: list[SinkNote] = []
     with suppress(*UNREADABLE):
-        known = read_sinks(files)
-    now = [note for name, node in topology.sinks.items() if (note := _note(name, node.sink)) is not None]
-    gone = [{"until": batch + 1, **note} for note in known if _bare(note) not in now]
-    if now + gone != known or not files.has(SINKS):
-        files.write(SINKS, {"sinks": now + gone})
+        earlier = read_sinks(files)
+    now = [note for name, node in topology.sinks.items() if (note := _sink_note(name, node.sink)) is not None]
+    unused = [{"until": batch + 1, **note} for note in earlier if _without_until(note) not in now]
+    if now + unused != earlier or not files.has(SINKS):
+        files.write(SINKS, {"sinks": now + unused})
 
 
-def _bare(note: SinkNote) -> SinkNote:
+def _without_until(note: SinkNote) -> SinkNote:
     return {name: value for name, value in note.items() if name != "until"}
 
 
@@ -414,7 +426,7 @@ def read_sinks(files: SealedFolder) -> list[SinkNote]:
     return [] if found is None else found["sinks"]
 
 
-def _note(name: str, sink: Sink) -> SinkNote | None:
+def _sink_note(name: str, sink: Sink) -> SinkNote | None:
     match sink:
         case FileSink():
             return {"name": name, "kind": "files", "folder": sink.path}
@@ -459,7 +471,7 @@ class RunNote:
 
 
 @contextmanager
-def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: Attempts) -> Iterator[None]:
+def recording_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: Attempts) -> Iterator[None]:
     """Records a run that begins and ends with the block; ``summary``: tells if it was stopped. All attempts of a run
     share one record.
 
@@ -468,17 +480,17 @@ def noted_run(files: SealedFolder, began: RunNote, summary: Summary, attempts: A
     if files.uri is not None:
         yield
         return
-    note = replace(_noted_before(files, attempts) or began, ended=None, how=None, restarts=attempts.restarts)
+    note = replace(_earlier_attempt(files, attempts) or began, ended=None, how=None, restarts=attempts.restarts)
     attempts.first_run = note.run
-    _write(files, note)
+    _write_run(files, note)
     try:
         yield
     except BaseException as error:
         how = "restarting" if attempts.restarts_after(error) else "failed"
-        _write(files, replace(note, ended=system_clock(), how=how, error=error_text(error)))
+        _write_run(files, replace(note, ended=system_clock(), how=how, error=error_text(error)))
         raise
     how = "stopped" if summary.stopped else "finished"
-    _write(files, replace(note, ended=system_clock(), how=how, error=None))
+    _write_run(files, replace(note, ended=system_clock(), how=how, error=None))
 
 
 def note_change(files: SealedFolder, changed: str) -> None:
@@ -487,10 +499,10 @@ def note_change(files: SealedFolder, changed: str) -> None:
     if files.uri is None:
         now = system_clock()
         note = RunNote(run=uuid.uuid4().hex, engine="", began=now, continues=None, ended=now, changed=changed)
-        _write(files, note)
+        _write_run(files, note)
 
 
-def _noted_before(files: SealedFolder, attempts: Attempts) -> RunNote | None:
+def _earlier_attempt(files: SealedFolder, attempts: Attempts) -> RunNote | None:
     """Returns the record of an earlier attempt of the same run; None for the first attempt."""
     return next((note for note in read_runs(files) if note.run == attempts.first_run), None)
 
@@ -505,9 +517,9 @@ def read_runs(files: SealedFolder) -> list[RunNote]:
     return []
 
 
-def _write(files: SealedFolder, note: RunNote) -> None:
+def _write_run(files: SealedFolder, note: RunNote) -> None:
     """Writes the record if possible: nothing depends on it, so the run continues without it."""
-    others = [known for known in read_runs(files) if known.run != note.run]
+    others = [noted for noted in read_runs(files) if noted.run != note.run]
     with suppress(*UNREADABLE, OSError):
         files.write(RUNS, {"runs": [asdict(each) for each in [*others, note][-KEPT_RUNS:]]})
 
@@ -527,40 +539,42 @@ def checkpoint_at(folder: str) -> PairedCheckpoint:
     return halves
 
 
-def known_rules(halves: PairedCheckpoint) -> TopologyRules:
+def require_rules(halves: PairedCheckpoint) -> TopologyRules:
     """Returns the rules of the last run on a checkpoint. Raises CheckpointError if they are missing."""
-    known = noted_rules(halves)
-    if known is None:
+    stored_rules = read_rules(halves)
+    if stored_rules is None:
         raise CheckpointError(
             f"checkpoint {halves.path!r} does not say by which rules its windows fire",
-            why=f"{halves.files.path(TOPOLOGY)} is not there: no run has begun, or it was deleted",
+            why=f"{halves.documents.path(TOPOLOGY)} is not there: no run has begun, or it was deleted",
             do="run the topology on it once",
         )
-    return known
+    return stored_rules
 
 
-def the_only_bolt(halves: PairedCheckpoint, known: Mapping[str, BoltRules], naming: str = "{}") -> str:
+def the_only_bolt(halves: PairedCheckpoint, all_rules: Mapping[str, BoltRules], naming: str = "{}") -> str:
     """Returns the name of the only bolt with windows. Raises ConfigError if there are several, or none. ``naming``: how
     the caller would name one of several, with braces for the name."""
-    if len(known) != 1:
+    if len(all_rules) != 1:
         raise ConfigError(
             f"which bolt of checkpoint {halves.path!r} is meant?",
-            why=f"it has {', '.join(known) or 'no windowed bolts'}",
-            do=f"name one of them: {naming.format(next(iter(known)))}" if known else "look at one with windowed bolts",
+            why=f"it has {', '.join(all_rules) or 'no windowed bolts'}",
+            do=f"name one of them: {naming.format(next(iter(all_rules)))}"
+            if all_rules
+            else "look at one with windowed bolts",
         )
-    return next(iter(known))
+    return next(iter(all_rules))
 
 
-def rules_of(known: Mapping[str, BoltRules], bolt: str, key: str | None) -> BoltRules:
+def rules_of(all_rules: Mapping[str, BoltRules], bolt: str, key: str | None) -> BoltRules:
     """Returns the rules of a bolt. Raises ConfigError for an unknown bolt, and for a key if the bolt has none."""
-    if bolt not in known:
+    if bolt not in all_rules:
         raise ConfigError(
-            f"there is no windowed bolt {bolt!r}{did_you_mean(bolt, known)}",
-            why=f"the checkpoint has {', '.join(known) or 'none'}",
+            f"there is no windowed bolt {bolt!r}{did_you_mean(bolt, all_rules)}",
+            why=f"the checkpoint has {', '.join(all_rules) or 'none'}",
             do="name one of them",
         )
-    if key is not None and not known[bolt].key:
+    if key is not None and not all_rules[bolt].key:
         raise ConfigError(
             f"bolt {bolt!r} has no key", why="its windows hold the events of all keys", do="ask without a key"
         )
-    return known[bolt]
+    return all_rules[bolt]

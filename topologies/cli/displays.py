@@ -18,23 +18,23 @@ from rich.table import Table
 from rich.text import Text
 
 from manager.accounts import SHOWN_FINDINGS
-from topologies.checkpoints.inspect_spouts import Findings, find_sources
+from topologies.checkpoints.inspect_spouts import Findings, inspect_spouts
 from topologies.checkpoints.preflight import (
-    asking_registries_once,
-    find_blocked_watermarks,
-    find_missing_columns,
-    find_registries,
-    find_reordering,
-    find_sinks,
+    blocked_watermark_warnings,
+    inspect_registries,
+    inspect_sinks,
+    missing_column_warnings,
+    reordering_warnings,
     shifted_chains,
     unread_streams,
+    with_short_registry_timeouts,
 )
 from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_unread
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import DescribedPart, describe_parts, sink_in_words, window_in_words
 from topologies.graph.graph import Graph, stream_label
 from topologies.run.clock import Clock, system_clock
-from topologies.run.summary import BoltTotals, Summary, number, spoken
+from topologies.run.summary import BoltTotals, Summary, number, short_duration
 from windowing.reprs import printable
 from windowing.schema import DEFAULT_STREAM
 from windowing.timestamps import FOREVER, show
@@ -135,7 +135,7 @@ def _delay(bolt: BoltReport) -> str:
     micros = bolt.delay
     if micros is None or micros > FRESH:
         return ""
-    return spoken(micros) if micros >= 0 else f"{spoken(-micros)} ahead"
+    return short_duration(micros) if micros >= 0 else f"{short_duration(-micros)} ahead"
 
 
 # Complaints about input in a terminal: each once, with its first file; at the end, the number of further ones.
@@ -519,7 +519,7 @@ class LiveProgress:
 
     def _headline(self) -> Text:
         name = Text(self.topology.name, "bold")
-        running = f"  {spoken(int(time.perf_counter() - self.started) * 1_000_000)}"
+        running = f"  {short_duration(int(time.perf_counter() - self.started) * 1_000_000)}"
         if self.last is None:
             return name.append(f"  starting{running}", "not bold dim")
         text = f"  {_batch(self.last)}: {self.speed.text(self.last)}"
@@ -604,7 +604,7 @@ def _filled(parts: Sequence[str]) -> list[str]:
 
 
 def _seconds(passed: float) -> str:
-    return spoken(int(passed) * 1_000_000)
+    return short_duration(int(passed) * 1_000_000)
 
 
 def _batch(report: BatchReport) -> str:
@@ -619,7 +619,7 @@ def _cells(topology: Graph, name: str, bolt: BoltReport) -> dict[str, str]:
     watermark, behind = "by the clock", ""
     if node is None or node.event_time:
         watermark = "none yet" if bolt.watermark is None else show(bolt.watermark)
-        behind = "" if bolt.behind is None or bolt.watermark == FOREVER else f"{spoken(bolt.behind)} behind"
+        behind = "" if bolt.behind is None or bolt.watermark == FOREVER else f"{short_duration(bolt.behind)} behind"
     return {
         "watermark": watermark,
         "behind": behind,
@@ -643,11 +643,11 @@ def print_report(console: Console, topology: Graph, *, strict: bool) -> bool:
 
     ``strict``: warnings count as problems.
     """
-    topology = asking_registries_once(topology)
-    found = {**find_sources(topology), **find_sinks(topology)}
+    topology = with_short_registry_timeouts(topology)
+    found = {**inspect_spouts(topology), **inspect_sinks(topology)}
     registries, of_bolts = (
-        find_registries(topology),
-        (find_blocked_watermarks(topology), find_reordering(topology), find_missing_columns(topology)),
+        inspect_registries(topology),
+        (blocked_watermark_warnings(topology), reordering_warnings(topology), missing_column_warnings(topology)),
     )
     console.print(Text(f"topology {topology.name}", "bold"))
     for part in describe_parts(topology):

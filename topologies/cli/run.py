@@ -22,7 +22,7 @@ from rich.text import Text
 from manager.storage.checkpoint import KEPT_BATCHES
 from topologies.background import Run, Runner, runner
 from topologies.checkpoints.inspect_spouts import suspicious_input
-from topologies.checkpoints.preflight import find_blocked_watermarks
+from topologies.checkpoints.preflight import blocked_watermark_warnings
 from topologies.cli.consoles import FAILED, Debug, err, in_words, out, readable_errors, say, survive_closed_output
 from topologies.cli.displays import ProgressDisplay, print_summary, shown_progress
 from topologies.graph.graph import Graph
@@ -521,7 +521,7 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
 def _tell_doubts(topology: Graph, *, strict: bool, known: Collection[str] = ()) -> list[str]:
     """Warns of input that is probably a mistake, and of bolts that wait for it; with ``strict`` these are errors.
     Returns the warnings. Called again after the run for new input: ``known`` has the earlier warnings."""
-    waiting = (doubt for found in find_blocked_watermarks(topology).values() for doubt in found.warnings)
+    waiting = (doubt for found in blocked_watermark_warnings(topology).values() for doubt in found.warnings)
     doubts = [doubt for doubt in (*suspicious_input(topology), *waiting) if str(doubt) not in known]
     if strict and doubts:
         raise doubts[0]

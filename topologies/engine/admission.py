@@ -16,7 +16,7 @@ from manager.keyed.retained_events import RetainedEvents
 from policies.storm import in_gap
 from policies.watermarks import NONE, Decision, all_accepted, is_accepted
 from topologies.engine.duplicates import DuplicateFinder, IncomingIds, key_columns
-from topologies.engine.ledger import SAMPLED, Ledger, event_ids
+from topologies.engine.ledger import MOST_SAMPLES, Ledger, event_ids
 from topologies.engine.task_data import RejectedEvent, Rows
 from topologies.graph.graph import LATE_COLUMNS, Stream, WindowedNode, reserved_columns
 from windowing.columns import take_rows
@@ -101,7 +101,7 @@ class KeyCoder(Protocol):
 class AdmissionContext:
     """State of a task from earlier batches, on which admission depends."""
 
-    live: Callable[..., RetainedEvents | None] | None = None
+    live_events: Callable[..., RetainedEvents | None] | None = None
     """Returns the live events in order of arrival, with the named columns (all if none is named); None if admission
     does not need them."""
     key_marks: KeyMarks | None = None
@@ -139,7 +139,7 @@ class Decisions:
 
 def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     """Decides about events, by the rules of the bolt."""
-    decisions = _by_rules(node, events, admission_context)
+    decisions = _decide_by_rules(node, events, admission_context)
     return (
         decisions
         if admission_context.duplicate_finder is None
@@ -147,31 +147,31 @@ def decide(node: WindowedNode, events: Incoming, admission_context: AdmissionCon
     )
 
 
-def _by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
+def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: AdmissionContext) -> Decisions:
     times, codes, evaluate_before = events.times, events.codes, list[int]()
     closed_until = np.broadcast_to(np.int64(NONE), len(times))
     if node.event_time and late_by_open_windows(node):
         closed_until = _closed_until(node, events)
-        late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
-        codes = np.where(late, np.int8(Decision.LATE_AT_ADMISSION), codes)
+        is_late, evaluate_before = _late_for_windows(node, events, admission_context, closed_until)
+        codes = np.where(is_late, np.int8(Decision.LATE_AT_ADMISSION), codes)
     elif node.event_time:
-        times, codes, closed_until = _by_watermark(node, events)
+        times, codes, closed_until = _decide_by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
-        codes, closed_until = _by_timeout(node, events, admission_context, times, codes, closed_until)
+        codes, closed_until = _decide_by_timeout(node, events, admission_context, times, codes, closed_until)
     if admission_context.closed_early is not None:
-        missed = is_accepted(codes) & admission_context.closed_early.windows_closed(times, events.keys, closed_until)
-        codes = np.where(missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
+        is_missed = is_accepted(codes) & admission_context.closed_early.windows_closed(times, events.keys, closed_until)
+        codes = np.where(is_missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
-        moved = codes == Decision.ADJUSTED_LATE_AT_ADMISSION
+        is_moved = codes == Decision.ADJUSTED_LATE_AT_ADMISSION
         adjusted, out_of_order = (
-            (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL) | moved,
-            (codes == Decision.LATE_AT_ADMISSION) | moved,
+            (codes == Decision.ADJUSTED_LATE_BY_ARRIVAL) | is_moved,
+            (codes == Decision.LATE_AT_ADMISSION) | is_moved,
         )
     # Assigners account for gaps once the event is no longer needed.
-    gap = None if node.without_queue else in_gap(node.eviction, node.trigger, times)
-    if gap is not None:
-        codes = np.where(gap & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
+    is_in_gap = None if node.without_queue else in_gap(node.eviction, node.trigger, times)
+    if is_in_gap is not None:
+        codes = np.where(is_in_gap & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     marks = events.marks.of_source if node.admission.per_input else events.marks.of_bolt
     return Decisions(
         times=times,
@@ -184,7 +184,7 @@ def _by_rules(node: WindowedNode, events: Incoming, admission_context: Admission
     )
 
 
-def _by_watermark(
+def _decide_by_watermark(
     node: WindowedNode, events: Incoming
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
     """Returns the times, decisions and closing times of events; each input has the late action of its source
@@ -192,16 +192,16 @@ def _by_watermark(
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
     columns = (events.times, events.ends, events.codes, marks.of_source, marks.of_bolt, events.end_edges)
-    decided = {
+    decided_by_action = {
         action: replace(node.admission, late_action=action).decide(*columns) for action in dict.fromkeys(by_input)
     }
-    times, codes, closed_until = decided[by_input[0]]
-    if len(decided) == 1:
+    times, codes, closed_until = decided_by_action[by_input[0]]
+    if len(decided_by_action) == 1:
         return times, codes, closed_until
     for index, action in enumerate(by_input):
-        of_input, (own_times, own_codes, own_closed_until) = events.inputs == index, decided[action]
-        times, codes = np.where(of_input, own_times, times), np.where(of_input, own_codes, codes)
-        closed_until = np.where(of_input, own_closed_until, closed_until)
+        is_of_input, (own_times, own_codes, own_closed_until) = events.inputs == index, decided_by_action[action]
+        times, codes = np.where(is_of_input, own_times, times), np.where(is_of_input, own_codes, codes)
+        closed_until = np.where(is_of_input, own_closed_until, closed_until)
     return times, codes, closed_until
 
 
@@ -220,22 +220,22 @@ def _late_for_windows(
 ) -> tuple[NDArray[np.bool_], list[int]]:
     """Returns a mask of the events that no open window takes, and the events before which windows must be evaluated."""
     session, sliding_log = node.session, node.sliding_log
-    assert admission_context.live is not None
+    assert admission_context.live_events is not None
     if sliding_log is not None:
-        late = late_for_sliding_logs(
+        is_late = late_for_sliding_logs(
             events.times, events.keys, is_accepted(events.codes), closed_until, sliding_log.length.micros,
-            admission_context.live,
+            admission_context.live_events,
         )  # fmt: skip
-        return late, []
+        return is_late, []
     assert session is not None
     return late_for_sessions(
         events.times, keys=events.keys, candidates=is_accepted(events.codes), closed_until=closed_until,
-        gaps=gaps_of_sessions(node, events), live_events=admission_context.live, kind=session,
-        watermark_minus_lateness=_watermark_less_lateness(node, events),
+        gaps=gaps_of_sessions(node, events), live_events=admission_context.live_events, kind=session,
+        watermark_minus_lateness=_watermark_minus_lateness(node, events),
     )  # fmt: skip
 
 
-def _watermark_less_lateness(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
+def _watermark_minus_lateness(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns the watermark at each event minus the allowed lateness (AT-7), or the time up to which the clock has
     closed sessions, whichever is later. NONE if only the session decides."""
     if node.bolt.settings.late_by_session:
@@ -255,7 +255,7 @@ def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
 
 
-def _by_timeout(
+def _decide_by_timeout(
     node: WindowedNode,
     events: Incoming,
     admission_context: AdmissionContext,
@@ -266,12 +266,14 @@ def _by_timeout(
     """Decides again about events whose windows the idle timeout has closed (AT-17)."""
     closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
     if last_end is not None:
-        missed = is_accepted(codes) & node.admission.windows_closed(times, last_end(times, events.ends), closed_until)
-        codes = np.where(missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
+        is_missed = is_accepted(codes) & node.admission.windows_closed(
+            times, last_end(times, events.ends), closed_until
+        )
+        codes = np.where(is_missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
     elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
-        by_time = replace(events, times=times, codes=codes)
-        late, _ = _late_for_windows(node, by_time, admission_context, closed_until)
-        codes = np.where(late, np.int8(Decision.LATE_AT_ADMISSION), codes)
+        decided_events = replace(events, times=times, codes=codes)
+        is_late, _ = _late_for_windows(node, decided_events, admission_context, closed_until)
+        codes = np.where(is_late, np.int8(Decision.LATE_AT_ADMISSION), codes)
     return codes, closed_until
 
 
@@ -289,13 +291,13 @@ def _without_duplicates(
     """
     name, count = node.bolt.settings.message_id_field, len(events.times)
     assert name is not None
-    sound = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
+    is_event = (events.codes != Decision.INVALID) & (events.codes != Decision.WATERMARK)
     accepted_without_ids, duplicates = is_accepted(decisions.codes), np.zeros(count, np.bool_)
     marks = events.marks.of_source if node.bolt.settings.watermark_per_key else events.marks.of_bolt
     while True:
         admitted = np.where(duplicates, accepted_without_ids, is_accepted(decisions.codes))
         closed_until = decisions.closed_until if node.assigners else None
-        held = RetainedEvents(
+        arriving = RetainedEvents(
             times=decisions.times,
             payload=events.rows.table.select(key_columns(node)),
             streams=np.broadcast_to(np.asarray(events.inputs, np.int8), count) if len(node.inputs) > 1 else None,
@@ -305,13 +307,13 @@ def _without_duplicates(
             gaps=events.gaps,
         )
         ids = events.rows.table.column(name)
-        incoming = IncomingIds(ids, sound, admitted, held, marks, decisions.evaluate_before)
+        incoming = IncomingIds(ids, is_event, admitted, arriving, marks, decisions.evaluate_before)
         repeated = duplicate_finder.among(incoming)
         if (repeated == duplicates).all():
             return decisions
         duplicates = repeated
         codes = np.where(duplicates, np.int8(Decision.DUPLICATE), events.codes)
-        decisions = _by_rules(node, replace(events, codes=codes), admission_context)
+        decisions = _decide_by_rules(node, replace(events, codes=codes), admission_context)
         if not late_by_open_windows(node):
             return decisions
 
@@ -326,24 +328,25 @@ def late_rows(
     inputs: NDArray[np.int8],
     times: NDArray[np.int64],
     reasons: list[str],
-    late_by: NDArray[np.int64],
+    micros_late: NDArray[np.int64],
     watermarks: NDArray[np.int64],
-    opened: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    windows_to_open: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
     """Returns rejected events with the columns of the late stream. ``watermarks``: NONE before the first one. Times are
     in microseconds. If the events already have such columns, from an earlier late stream, these are replaced; this
     happens only in a test that records streams, since ``build()`` refuses it.
 
-    ``opened``: the starts and ends of the windows that the events would have opened, if late events are judged by them.
+    ``windows_to_open``: the starts and ends of the windows that the events would have opened, if late events are judged
+    by them.
     """
     rows = conform_input(rows, node.schema)
     names = np.array(node.streams, dtype=object)[inputs].tolist()
-    starts, ends = _last_windows(node, times) if opened is None else opened
+    starts, ends = _last_windows(node, times) if windows_to_open is None else windows_to_open
     columns = [
         pa.array(names, pa.string()),
         to_column(times),
         pa.array(reasons, pa.string()),
-        pa.array(late_by),
+        pa.array(micros_late),
         _time_column(watermarks),
         _time_column(starts),
         _time_column(ends),
@@ -399,7 +402,7 @@ _WINDOW_ENDS_THERE = "the last window that could hold it ends at the watermark"
 _WINDOW_CLOSED = "the last window that could hold it has closed"
 _NO_SESSION = "the watermark, less the allowed lateness, has passed it, and no open session takes it"
 
-_CONTENT = 300
+_MOST_CHARACTERS = 300
 """Most characters of an event recorded as a sample."""
 
 
@@ -411,12 +414,12 @@ def record(
     ``copies``: the number of tasks to which each event goes; it is counted once for each. Raises DataError if a late
     event stops the run. Invalid rows were counted when they were read.
     """
-    if all_accepted(decisions.codes) and all_accepted(events.codes) and not ledger.traced:
+    if all_accepted(decisions.codes) and all_accepted(events.codes) and not ledger.tracing:
         ledger.count_all(node, "received", events.inputs, len(events.times), copies)
         return
-    dropped = _dropped(node, events, decisions)
+    dropped = _is_dropped(node, events, decisions)
     _count(node, events, decisions, dropped, ledger, copies)
-    if ledger.traced:
+    if ledger.tracing:
         _trace_decisions(node, events, decisions, dropped, ledger)
         if node.admitted_by_tasks:  # a reading task does not know the order of arrival
             _trace(node, events, decisions, dropped, ledger)
@@ -433,7 +436,7 @@ def record_groups(
     if all_accepted(decisions.codes):
         ledger.count_all(node, "received", events.inputs, int(sizes.sum()))
         return
-    for account, chosen in _accounts(events, decisions, _dropped(node, events, decisions)):
+    for account, chosen in _accounts(events, decisions, _is_dropped(node, events, decisions)):
         ledger.count_all(node, account, events.inputs, int(sizes[chosen].sum()))
 
 
@@ -464,7 +467,7 @@ def _accounts(
         "late_input": (arrival == Decision.ADJUSTED_LATE_BY_ARRIVAL) | (arrival == Decision.LATE_BY_ARRIVAL),
         "out_of_order": decisions.out_of_order,
         "dropped": dropped,
-        "late": _late(codes) & ~dropped,
+        "late": _is_late(codes) & ~dropped,
     }
     return accounts.items()
 
@@ -497,7 +500,10 @@ def _trace_decisions(
     kept = is_accepted(decisions.codes) | (decisions.codes == Decision.UNWINDOWED)
     reasons = _reasons(node, decisions.codes, events.times, decisions.marks)
     for row, name in enumerate(event_ids(events.rows.table)):
-        code, known = Decision(int(decisions.codes[row])), events.rows.placed and not node.admitted_by_tasks
+        code, row_is_known = (
+            Decision(int(decisions.codes[row])),
+            events.rows.has_positions and not node.admitted_by_tasks,
+        )
         is_rejected = code in (Decision.EARLY, Decision.LATE_BY_ARRIVAL, Decision.LATE_AT_ADMISSION)
         ledger.trace(
             "decisions",
@@ -505,7 +511,7 @@ def _trace_decisions(
                 "bolt": node.name,
                 "input": node.streams[int(inputs[row])],
                 "seq": int(events.rows.positions[row]),
-                "row": int(events.rows.positions[row]) if known and not node.origins[int(inputs[row])] else None,
+                "row": int(events.rows.positions[row]) if row_is_known and not node.origins[int(inputs[row])] else None,
                 "event": name,
                 "time": None if code in (Decision.INVALID, Decision.WATERMARK) else int(events.times[row]),
                 "assigned": int(decisions.times[row]) if kept[row] else None,
@@ -521,15 +527,15 @@ def _sample(
 ) -> None:
     """Records the latest rejected events as samples, for observers of the run."""
     codes = decisions.codes
-    chosen = np.flatnonzero(_late(codes) | (codes == Decision.EARLY))[-SAMPLED:]
+    sampled_rows = np.flatnonzero(_is_late(codes) | (codes == Decision.EARLY))[-MOST_SAMPLES:]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))
-    reasons = _reasons(node, codes[chosen], events.times[chosen], decisions.marks[chosen])
+    reasons = _reasons(node, codes[sampled_rows], events.times[sampled_rows], decisions.marks[sampled_rows])
     columns = events.rows.table.column_names
     shown = [name for name in columns if name not in reserved_columns(columns)]
-    contents = take_rows(events.rows.table.select(shown), chosen).to_pylist()
-    for row, reason, content in zip(chosen.tolist(), reasons, contents, strict=True):
+    contents = take_rows(events.rows.table.select(shown), sampled_rows).to_pylist()
+    for row, reason, content in zip(sampled_rows.tolist(), reasons, contents, strict=True):
         label = "early" if codes[row] == Decision.EARLY else "dropped" if dropped[row] else "late"
-        text = shorten(", ".join(f"{name}={value}" for name, value in content.items()), _CONTENT)
+        text = shorten(", ".join(f"{name}={value}" for name, value in content.items()), _MOST_CHARACTERS)
         stream, mark = node.streams[int(inputs[row])], _mark(decisions.marks, row)
         ledger.sample(RejectedEvent(node.name, stream, label, int(events.times[row]), mark, reason, text))
 
@@ -546,12 +552,12 @@ def _divert(
 ) -> None:
     """Sends late and early events to the late stream, unless they are dropped."""
     codes, stream = decisions.codes, node.bolt.settings.late_stream
-    stopping = np.flatnonzero(_with_action(node, events, codes, (LateAction.ERROR,)))
-    if len(stopping):
-        raise _late_error(node, events, decisions, int(stopping[0]))
-    rows = np.flatnonzero((_late(codes) | (codes == Decision.EARLY)) & ~dropped)
-    if ledger.traced:
-        for name in event_ids(take_rows(events.rows.table, rows[_late(codes[rows])])):
+    stopping_rows = np.flatnonzero(_has_action(node, events, codes, (LateAction.ERROR,)))
+    if len(stopping_rows):
+        raise _late_error(node, events, decisions, int(stopping_rows[0]))
+    rows = np.flatnonzero((_is_late(codes) | (codes == Decision.EARLY)) & ~dropped)
+    if ledger.tracing:
+        for name in event_ids(take_rows(events.rows.table, rows[_is_late(codes[rows])])):
             ledger.trace("late", {"bolt": node.name, "event": name})
     if stream is None or not len(rows):
         return
@@ -564,7 +570,7 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
     """Returns some of the events as rows of the late stream."""
     codes, times, marks = decisions.codes[rows], events.times[rows], decisions.marks[rows]
     inputs = np.broadcast_to(np.asarray(events.inputs, np.int8), len(events.times))[rows]
-    late_by = np.where((marks > NONE) & _late(codes), np.maximum(marks - times, 0), 0)
+    micros_late = np.where((marks > NONE) & _is_late(codes), np.maximum(marks - times, 0), 0)
     reasons = _reasons(node, codes, times, marks)
     return late_rows(
         node,
@@ -572,13 +578,13 @@ def _late_table(node: WindowedNode, events: Incoming, decisions: Decisions, rows
         inputs=inputs,
         times=times,
         reasons=reasons,
-        late_by=late_by,
+        micros_late=micros_late,
         watermarks=marks,
-        opened=_would_open(node, events, rows),
+        windows_to_open=_windows_to_open(node, events, rows),
     )
 
 
-def _would_open(
+def _windows_to_open(
     node: WindowedNode, events: Incoming, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Returns the start and end of the window that each of these events would have opened; None if these windows do not
@@ -592,28 +598,28 @@ def _would_open(
     return None
 
 
-def _dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
+def _is_dropped(node: WindowedNode, events: Incoming, decisions: Decisions) -> NDArray[np.bool_]:
     """Returns a mask of the late events that the user's rules drop; an event whose lifetime cannot be cut is dropped
     too (SI-13)."""
-    return _with_action(node, events, decisions.codes, (LateAction.DROP, LateAction.CUT))
+    return _has_action(node, events, decisions.codes, (LateAction.DROP, LateAction.CUT))
 
 
-def _with_action(
-    node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted: Container[LateAction]
+def _has_action(
+    node: WindowedNode, events: Incoming, codes: NDArray[np.int8], wanted_actions: Container[LateAction]
 ) -> NDArray[np.bool_]:
     """Returns a mask of the late events with one of the wanted actions, by the settings of their input or of their
     arrival."""
     settings = node.bolt.settings
     chosen: NDArray[np.bool_] = codes == Decision.LATE_AT_ADMISSION
     if chosen.any():
-        by_input = np.array([settings.of_input(label).late_action in wanted for label in node.streams])
+        by_input = np.array([settings.of_input(label).late_action in wanted_actions for label in node.streams])
         chosen &= by_input[events.inputs]
-    if settings.arrival is not None and settings.arrival.action in wanted:
+    if settings.arrival is not None and settings.arrival.action in wanted_actions:
         chosen |= codes == Decision.LATE_BY_ARRIVAL
     return chosen
 
 
-def _late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
+def _is_late(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     late: NDArray[np.bool_] = (codes == Decision.LATE_BY_ARRIVAL) | (codes == Decision.LATE_AT_ADMISSION)
     return late
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from manager.storage.manifest import Manifest, serial_of
 from manager.storage.segments import Ref, SegmentStore
 from topologies.engine.failures import in_this_process
-from topologies.engine.ledger import merged
+from topologies.engine.ledger import merge_trace_samples
 from topologies.engine.task_data import (
     BoltWork,
     FireItem,
@@ -95,9 +95,9 @@ class BatchProgress:
     rows: int = 0
     files: dict[str, list[str]] = field(default_factory=dict)
     for_sinks: dict[str, list[SinkRows]] = field(default_factory=dict)
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    row_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     """For each sink and origin, the number of rows so far."""
-    traced: dict[str, list[Ref]] = field(default_factory=dict)
+    trace_refs: dict[str, list[Ref]] = field(default_factory=dict)
     new_watermarks: dict[str, int] = field(default_factory=dict)
     """For each bolt, the watermark that this batch has emitted, in microseconds; bolts that emitted none are
     missing."""
@@ -127,29 +127,29 @@ class BatchProgress:
         for name, events in staged.unadmitted.items():
             self.unadmitted.setdefault(name, UnadmittedEvents()).add(events)
         for name, ref in staged.for_sinks:
-            first = self.numbers.get((name, origin), 0)
-            self.for_sinks.setdefault(name, []).append(SinkRows(ref, origin, first))
-            self.numbers[name, origin] = first + ref.rows
+            first_row = self.row_counts.get((name, origin), 0)
+            self.for_sinks.setdefault(name, []).append(SinkRows(ref, origin, first_row))
+            self.row_counts[name, origin] = first_row + ref.rows
         for name, path in staged.files:
             self.files.setdefault(name, []).append(path)
         for name, counts in recorded.counts.items():
             self.state.bolts[name].accounts.merge(counts)
         for name, inputs in recorded.inputs.items():
             self._note_progress(name, inputs)
-        for kind, ref in recorded.traced:
-            self.traced.setdefault(kind, []).append(ref)
+        for kind, ref in recorded.trace_refs:
+            self.trace_refs.setdefault(kind, []).append(ref)
         for name, ends in recorded.window_ends.items():
             self.window_ends.setdefault(name, Counter()).update(ends)
-        for name, of_ends in recorded.trace_contexts.items():
-            self.trace_contexts[name] = merged(self.trace_contexts.get(name, {}), of_ends)
+        for name, trace_samples in recorded.trace_contexts.items():
+            self.trace_contexts[name] = merge_trace_samples(self.trace_contexts.get(name, {}), trace_samples)
         self.complaints.extend(recorded.complaints)
         self.rejected_events.extend(recorded.rejected_events)
         merge_work(self.work, output.work)
-        for name, counted in output.spouts.items():
-            spout = self.state.spouts.setdefault(name, {})
-            self.rows += counted["rows"]
-            for what, number in counted.items():
-                spout[what] = spout.get(what, 0) + number
+        for name, spout_counts in output.spouts.items():
+            spout_totals = self.state.spouts.setdefault(name, {})
+            self.rows += spout_counts["rows"]
+            for what, number in spout_counts.items():
+                spout_totals[what] = spout_totals.get(what, 0) + number
 
     def written_sections(self, bolt: str) -> list[Sections]:
         """Returns the sections that were written for the tasks of a bolt and not handed over yet, in a few parts.
@@ -163,15 +163,15 @@ class BatchProgress:
         if queued:
             self.queued[bolt] = [parts[0]]
         if bolt in self.unadmitted:
-            self.unadmitted[bolt] = self.unadmitted[bolt].elsewhere(parts[queued:])
+            self.unadmitted[bolt] = self.unadmitted[bolt].with_moved_sections(parts[queued:])
 
     def pass_to_tasks(self, bolt: str) -> None:
         """Hands the sections that were written for the queues of a bolt over to its tasks, in order of arrival."""
         parts = self.queued.pop(bolt, None)
         if parts:
-            whole, tasks = Sections.concat(parts), self.state.bolts[bolt].tasks
-            for task, places in whole.places_by_task():
-                tasks[task].refs.extend(whole.refs.take(places))
+            sections, tasks = Sections.concat(parts), self.state.bolts[bolt].tasks
+            for task, indices in sections.indices_by_task():
+                tasks[task].refs.extend(sections.refs.take(indices))
 
     def take_fired(self, item: FireItem, outcome: FireOutcome) -> None:
         """Adds the outcome of a task of a windowed bolt."""
@@ -204,9 +204,9 @@ class BatchProgress:
         return reduce(InputProgress.merge, self.inputs.get(bolt, {}).values(), InputProgress())
 
     def _note_progress(self, bolt: str, inputs: Mapping[str, InputProgress]) -> None:
-        known, watermark = self.inputs.setdefault(bolt, {}), self.state.bolts[bolt].watermark
+        bolt_inputs, watermark = self.inputs.setdefault(bolt, {}), self.state.bolts[bolt].watermark
         for stream, progress in inputs.items():
-            known[stream] = progress.merge(known.get(stream, InputProgress()))
+            bolt_inputs[stream] = progress.merge(bolt_inputs.get(stream, InputProgress()))
             if progress.latest is not None:
                 watermark.observe(stream, progress.latest)
             if progress.skew is not None:
@@ -229,7 +229,7 @@ class Context:
     watermarks: Mapping[str, int | None]
     """For each windowed bolt, the watermark in microseconds at the start of the batch, which decides which events are
     late; None before the first."""
-    traced: bool = False
+    tracing: bool = False
     """True if tracing is on, so that windows and late events are recorded with the ids of their events."""
     notes_window_ends: bool = False
     """True if the ends of fired windows are recorded, for metrics."""
@@ -237,7 +237,7 @@ class Context:
     """True if trace contexts of events in fired windows are recorded, for spans."""
     samples_rejected_events: bool = False
     """True if samples of rejected events are recorded with their reasons, for observers of the run."""
-    first: FirstOutput | None = None
+    first_output: FirstOutput | None = None
     """The first output of the run; None for a run that starts with its input."""
     run: str = ""
     """Id of the run, new after each start."""
@@ -268,14 +268,14 @@ class RunExecutor(Executor, Protocol):
     def close(self) -> None: ...
 
 
-class InProcess:
+class InProcessExecutor:
     """Runs tasks one after another in this process."""
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
         return [in_this_process(partial(function, item, context)) for item in items]
 
 
-class RunInProcess(InProcess):
+class InProcessRunExecutor(InProcessExecutor):
     """Runs the tasks of a run, one at a time."""
 
     slots = 1

@@ -60,8 +60,8 @@ class AdmittedSoFar:
 class IsLive(Protocol):
     """Tells which events are live while events arrive one by one."""
 
-    def __call__(self, place: int, row: int) -> bool:
-        """True if the event at index ``place`` is live when row ``row`` of this batch arrives. Indices also count the
+    def __call__(self, index: int, row: int) -> bool:
+        """True if the event at index ``index`` is live when row ``row`` of this batch arrives. Indices also count the
         events of earlier batches, which come first. ``row`` must not decrease from call to call."""
         ...
 
@@ -71,13 +71,13 @@ class LiveUntilLastEnd:
     """Rule: an event is live until its last possible window has closed, which depends only on its time."""
 
     times: NDArray[np.int64]
-    last: NDArray[np.int64]
+    last_ends: NDArray[np.int64]
     closed_until: NDArray[np.int64]
     holds_start: bool
 
-    def __call__(self, place: int, row: int) -> bool:
-        last, closed_until = self.last[place], self.closed_until[row]
-        return bool(last > closed_until) and not between_windows(self.times[place], last, self.holds_start)
+    def __call__(self, index: int, row: int) -> bool:
+        last_end, closed_until = self.last_ends[index], self.closed_until[row]
+        return bool(last_end > closed_until) and not between_windows(self.times[index], last_end, self.holds_start)
 
 
 class LiveByAssigners:
@@ -86,59 +86,59 @@ class LiveByAssigners:
     def __init__(
         self,
         node: WindowedNode,
-        held: RetainedEvents,
+        events: RetainedEvents,
         admitted: AdmittedSoFar,
         closed_until: NDArray[np.int64],
         *,
         evaluate_before: Sequence[int],
         per_key: bool,
     ) -> None:
-        """``held``: the live events of earlier batches, then the arriving ones. ``closed_until``: for each arrival, the
-        time in microseconds up to which windows were closed. ``evaluate_before``: as in ``Decisions``."""
-        self._node, self._held, self._closed_until, self._per_key = node, held, closed_until, per_key
+        """``events``: the live events of earlier batches, then the arriving ones. ``closed_until``: for each arrival,
+        the time in microseconds up to which windows were closed. ``evaluate_before``: as in ``Decisions``."""
+        self._node, self._events, self._closed_until, self._per_key = node, events, closed_until, per_key
         self._admitted = admitted
-        self._before = len(held) - len(admitted)
-        self._alive = np.arange(len(held)) < self._before
-        self._accounted = np.zeros(len(held), np.bool_) if held.accounted is None else held.accounted.copy()
+        self._earlier_count = len(events) - len(admitted)
+        self._is_live = np.arange(len(events)) < self._earlier_count
+        self._accounted = np.zeros(len(events), np.bool_) if events.accounted is None else events.accounted.copy()
         self._stops = deque(sorted(evaluate_before))
-        self._fed = 0
-        self._next = NONE
+        self._fed_until = 0
+        self._all_live_until = NONE
         """Time in microseconds before which all events are still live."""
 
-    def __call__(self, place: int, row: int) -> bool:
+    def __call__(self, index: int, row: int) -> bool:
         while self._stops and self._stops[0] <= row:
             self._advance_past(self._stops.popleft())
         self._advance_past(row)
-        return bool(self._alive[place])
+        return bool(self._is_live[index])
 
     def _advance_past(self, row: int) -> None:
         """Takes the events that arrived before a row, and closes the windows that are due then."""
-        if row > self._fed:
-            fresh = self._admitted.between(self._fed, row)
-            self._alive[self._before + self._fed : self._before + row] = fresh
+        if row > self._fed_until:
+            fresh = self._admitted.between(self._fed_until, row)
+            self._is_live[self._earlier_count + self._fed_until : self._earlier_count + row] = fresh
             if fresh.any():
-                times = self._held.times[self._before + self._fed : self._before + row]
-                self._next = min(self._next, int(times[fresh].min()))
-            self._fed = row
+                times = self._events.times[self._earlier_count + self._fed_until : self._earlier_count + row]
+                self._all_live_until = min(self._all_live_until, int(times[fresh].min()))
+            self._fed_until = row
         limit = int(self._closed_until[row])
-        if limit > NONE and limit >= self._next:
+        if limit > NONE and limit >= self._all_live_until:
             self._close(row, limit)
 
     def _close(self, row: int, limit: int) -> None:
-        chosen = self._alive
+        chosen = self._is_live
         if self._per_key:  # each key has its own watermark
-            assert self._held.keys is not None
-            chosen = chosen & (self._held.keys == self._held.keys[self._before + row])
-        places = np.flatnonzero(chosen)
-        held = replace(self._held.take(places), accounted=self._accounted[places])
-        windows = AssignedWindows(self._node.assigners, held, self._node.streams, keys=self._node.keys)
+            assert self._events.keys is not None
+            chosen = chosen & (self._events.keys == self._events.keys[self._earlier_count + row])
+        indices = np.flatnonzero(chosen)
+        events = replace(self._events.take(indices), accounted=self._accounted[indices])
+        windows = AssignedWindows(self._node.assigners, events, self._node.streams, keys=self._node.keys)
         windows.account_only(Span(NONE, limit))
         flags = windows.flags()
-        self._accounted[places] = (flags & ACCOUNTED) != 0
-        self._alive[places] = (flags & NOT_LIVE) == 0
+        self._accounted[indices] = (flags & ACCOUNTED) != 0
+        self._is_live[indices] = (flags & NOT_LIVE) == 0
         if not self._per_key:
             following = windows.next_finished(Span(limit, limit))
-            self._next = FOREVER if following is None else following
+            self._all_live_until = FOREVER if following is None else following
 
 
 class LiveByQueue:
@@ -156,29 +156,29 @@ class LiveByQueue:
         self._node, self._times, self._marks, self._admitted = node, times, marks, admitted
         state = replace(item.state.windows_as(QueueState), previous_frontier=item.frontiers.previous)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=item.task, state=state)
-        self._before = sum(map(len, parts))
-        numbered, first = [], 0
+        self._earlier_count = sum(map(len, parts))
+        numbered, first_index = [], 0
         for events in parts:
-            numbered.append(_numbered(events.timestamps, np.arange(first, first + len(events))))
-            first += len(events)
+            numbered.append(_numbered(events.timestamps, np.arange(first_index, first_index + len(events))))
+            first_index += len(events)
         self._manager.restore(numbered)
         self._manager.resettle()
-        self._fed = 0
+        self._fed_until = 0
         self._frontier = item.frontiers.previous
-        self._alive = self._needed()
+        self._is_live = self._live_indices()
 
-    def __call__(self, place: int, row: int) -> bool:
-        fresh = np.flatnonzero(self._admitted.between(self._fed, row)) + self._fed
-        self._fed = max(row, self._fed)
+    def __call__(self, index: int, row: int) -> bool:
+        fresh = np.flatnonzero(self._admitted.between(self._fed_until, row)) + self._fed_until
+        self._fed_until = max(row, self._fed_until)
         if len(fresh):
-            self._manager.add(_numbered(self._times[fresh], fresh + self._before).sorted())
+            self._manager.add(_numbered(self._times[fresh], fresh + self._earlier_count).sorted())
         if self._advance_to(row, fed=bool(len(fresh))):
             for _ in self._manager.advance(self._frontier):
                 pass
-            self._alive = self._needed()
+            self._is_live = self._live_indices()
         elif len(fresh):
-            self._alive |= set((fresh + self._before).tolist())
-        return place in self._alive
+            self._is_live |= set((fresh + self._earlier_count).tolist())
+        return index in self._is_live
 
     def _advance_to(self, row: int, *, fed: bool) -> bool:
         """Advances the time to the arrival of a row; returns True if the result may have changed."""
@@ -194,12 +194,12 @@ class LiveByQueue:
         self._frontier = clock if moved else self._frontier
         return moved or fed
 
-    def _needed(self) -> set[int]:
-        return {place for events in self._manager.live_events() for place in events.payload.column(0).to_pylist()}
+    def _live_indices(self) -> set[int]:
+        return {index for events in self._manager.live_events() for index in events.payload.column(0).to_pylist()}
 
 
-def _numbered(times: NDArray[np.int64], places: NDArray[np.int64]) -> Events:
-    return Events(times, pa.RecordBatch.from_arrays([pa.array(places)], names=["place"]))
+def _numbered(times: NDArray[np.int64], indices: NDArray[np.int64]) -> Events:
+    return Events(times, pa.RecordBatch.from_arrays([pa.array(indices)], names=["place"]))
 
 
 # Finds repeated message ids: arriving events with the id of a live event (ST-27).
@@ -210,11 +210,11 @@ class IncomingIds:
     """The events that arrive at a task in a batch, in order: arrays with one entry per event."""
 
     ids: pa.ChunkedArray
-    timed: NDArray[np.bool_]
+    has_time: NDArray[np.bool_]
     """True for events with a time; ids of other rows are ignored."""
     accepted: NDArray[np.bool_]
     """True for events that are admitted unless they are duplicates."""
-    held: RetainedEvents
+    events: RetainedEvents
     """Times, inputs, keys and lifetimes of the events; the payload has only the key columns."""
     marks: NDArray[np.int64]
     """The watermark in microseconds before each event; the watermark of its key, if each key has one."""
@@ -229,7 +229,7 @@ class DuplicateFinder:
     node: WindowedNode
     item: FireItem
     store: SegmentStore
-    live: Callable[..., RetainedEvents | None] | None = None
+    live_events: Callable[..., RetainedEvents | None] | None = None
     """Returns the events that an assigned task holds, with the named columns; None for a task with a queue."""
 
     def among(self, incoming: IncomingIds) -> NDArray[np.bool_]:
@@ -237,41 +237,47 @@ class DuplicateFinder:
 
         The first event with an id, in order of arrival, is kept. Only events with repeated ids are examined one by one.
         """
-        parts, old = self._before
+        parts, earlier = self._earlier_events
         field = self.node.bolt.settings.message_id_field
         assert field is not None
-        ids = list(incoming.ids.chunks) if old is None else [*old.payload.column(field).chunks, *incoming.ids.chunks]
-        before = 0 if old is None else len(old)
-        codes = _codes(pa.chunked_array(ids, incoming.ids.type), incoming, old, per_key=self._per_key)
-        count = len(incoming.timed)
+        ids = (
+            list(incoming.ids.chunks)
+            if earlier is None
+            else [*earlier.payload.column(field).chunks, *incoming.ids.chunks]
+        )
+        earlier_count = 0 if earlier is None else len(earlier)
+        codes = _codes(pa.chunked_array(ids, incoming.ids.type), incoming, earlier, per_key=self._per_key)
+        count = len(incoming.has_time)
         if not count:
             return np.zeros(0, np.bool_)
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        candidates = (codes[before:] >= 0) & (first[inverse[before:]] < np.arange(count) + before)
+        _, first_indices, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        candidates = (codes[earlier_count:] >= 0) & (
+            first_indices[inverse[earlier_count:]] < np.arange(count) + earlier_count
+        )
         if not candidates.any():
             return np.zeros(count, np.bool_)
         admitted = AdmittedSoFar(incoming.accepted)
-        is_live = self._rule(incoming, old, parts, admitted)
-        repeated = np.unique(codes[before:][candidates])
+        is_live = self._rule(incoming, earlier, parts, admitted)
+        repeated_codes = np.unique(codes[earlier_count:][candidates])
         originals: dict[int, list[int]] = {}
-        for index in np.flatnonzero(np.isin(codes, repeated)).tolist():
-            code, row = int(codes[index]), index - before
-            live = originals.setdefault(code, [])
+        for index in np.flatnonzero(np.isin(codes, repeated_codes)).tolist():
+            code, row = int(codes[index]), index - earlier_count
+            live_indices = originals.setdefault(code, [])
             if row < 0:
-                live.append(index)
+                live_indices.append(index)
                 continue
-            live[:] = [original for original in live if is_live(original, row)]
-            if live:
+            live_indices[:] = [original for original in live_indices if is_live(original, row)]
+            if live_indices:
                 admitted.mark_duplicate(row)
             elif incoming.accepted[row]:
-                live.append(index)
+                live_indices.append(index)
         return admitted.duplicates
 
     @cached_property
-    def _before(self) -> tuple[list[Events], RetainedEvents | None]:
+    def _earlier_events(self) -> tuple[list[Events], RetainedEvents | None]:
         """Returns the events of earlier batches: as parts of a queue, and as events with ids."""
-        if self.live is not None:
-            return [], self.live(self.node.bolt.settings.message_id_field, *key_columns(self.node))
+        if self.live_events is not None:
+            return [], self.live_events(self.node.bolt.settings.message_id_field, *key_columns(self.node))
         parts = [read_events(self.store, ref) for ref in self.item.state.refs if ref.needed]
         return parts, _ids_of_queue(parts, self.node)
 
@@ -280,22 +286,27 @@ class DuplicateFinder:
         return self.node.bolt.settings.watermark_per_key and self.node.event_time
 
     def _rule(
-        self, incoming: IncomingIds, old: RetainedEvents | None, parts: Sequence[Events], admitted: AdmittedSoFar
+        self, incoming: IncomingIds, earlier: RetainedEvents | None, parts: Sequence[Events], admitted: AdmittedSoFar
     ) -> IsLive:
         node = self.node
-        new = incoming.held
-        times = new.times if old is None else np.concatenate([old.times, new.times])
+        new = incoming.events
+        times = new.times if earlier is None else np.concatenate([earlier.times, new.times])
         marks = incoming.marks if node.event_time else new.times
         closed_until = node.closed_until_at(marks)
         if node.event_time:
             closed_until = np.maximum(closed_until, self.item.admit.closed_until)
         if node.needed_until is not None:
-            ends = _concatenated(None if old is None else old.ends, new.ends)
+            ends = _concatenated(None if earlier is None else earlier.ends, new.ends)
             return LiveUntilLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)
         if node.assigners:
-            whole = new if old is None else RetainedEvents.concat([_without_payload(old, node), new])
+            all_events = new if earlier is None else RetainedEvents.concat([_without_payload(earlier, node), new])
             return LiveByAssigners(
-                node, whole, admitted, closed_until, evaluate_before=incoming.evaluate_before, per_key=self._per_key
+                node,
+                all_events,
+                admitted,
+                closed_until,
+                evaluate_before=incoming.evaluate_before,
+                per_key=self._per_key,
             )
         return LiveByQueue(node, self.item, parts, new.times, admitted, incoming.marks)
 
@@ -328,19 +339,19 @@ def _concatenated(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None) 
 
 
 def _codes(
-    ids: pa.ChunkedArray, incoming: IncomingIds, old: RetainedEvents | None, *, per_key: bool
+    ids: pa.ChunkedArray, incoming: IncomingIds, earlier: RetainedEvents | None, *, per_key: bool
 ) -> NDArray[np.int64]:
     """Returns a code for each id, -1 for null. With ``per_key``, equal ids of different keys have different codes."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.cast(ids.type.value_type)  # the parts may have different dictionaries
     encoded = ids.combine_chunks().dictionary_encode()
     codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    before = len(codes) - len(incoming.timed)
-    codes[before:][~incoming.timed] = -1
+    earlier_count = len(codes) - len(incoming.has_time)
+    codes[earlier_count:][~incoming.has_time] = -1
     if per_key:
-        keys = _concatenated(None if old is None else old.keys, incoming.held.keys)
+        keys = _concatenated(None if earlier is None else earlier.keys, incoming.events.keys)
         assert keys is not None
-        known = codes >= 0
-        pairs = np.column_stack([codes[known], keys[known]])
-        codes[known] = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        has_id = codes >= 0
+        pairs = np.column_stack([codes[has_id], keys[has_id]])
+        codes[has_id] = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     return codes

@@ -59,13 +59,13 @@ def reasons_of(invalid: NDArray[np.bool_], texts: str | Sequence[str]) -> Reason
     return reasons
 
 
-def first_reasons(*given: Reasons) -> Reasons:
+def first_reasons(*all_reasons: Reasons) -> Reasons:
     """Returns, for each row, the first of several reasons."""
-    first: Reasons = None
-    for reasons in given:
+    result: Reasons = None
+    for reasons in all_reasons:
         if reasons is not None:
-            first = reasons.astype(object) if first is None else np.where(first == "", reasons, first)
-    return first
+            result = reasons.astype(object) if result is None else np.where(result == "", reasons, result)
+    return result
 
 
 # Times that are probably seconds since 1970, or days such as 20240101, but were read as milliseconds: ``check`` and
@@ -92,8 +92,8 @@ def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, colum
     if form is None and latest not in _SECONDS:
         return None
     field = column if node is None else node.bolt.settings.timestamp_field
-    of_extractor = node is not None and node.bolt.settings.timestamp_extractor is not None
-    what = "the times of its timestamp extractor" if of_extractor else f"the times in {field!r}"
+    is_extracted = node is not None and node.bolt.settings.timestamp_extractor is not None
+    what = "the times of its timestamp extractor" if is_extracted else f"the times in {field!r}"
     declared = (
         f"declare the column as timestamp, with times={{{field!r}: {form or 's'!r}}} where files or Kafka are read"
     )
@@ -101,13 +101,13 @@ def misread_numbers(whose: str, node: WindowedNode | None, latest: int, *, colum
         return ConfigError(
             f"{whose}: {what} are up to {show(latest)}",
             why=f"whole numbers are milliseconds since 1970, and {latest // _MILLISECOND} looks like a day, {form}",
-            do="return a datetime" if of_extractor else f"{declared}, or write timestamps as ISO 8601",
+            do="return a datetime" if is_extracted else f"{declared}, or write timestamps as ISO 8601",
         )
     return ConfigError(
         f"{whose}: {what} are before 1990, up to {show(latest)}",
         why="whole numbers are milliseconds since 1970, and these would be good times as seconds",
         do="return milliseconds, round(1000 * seconds), or a datetime"
-        if of_extractor
+        if is_extracted
         else f"{declared}; or multiply by 1000 in a bolt before, or write ISO 8601",
     )
 
@@ -130,7 +130,7 @@ def _digits_of(time: int) -> str | None:
 # Aligned windows that begin at the first clock of the run, once the clock is known.
 
 
-def anchored(node: WindowedNode, anchor: int | None) -> WindowedNode:
+def with_anchor(node: WindowedNode, anchor: int | None) -> WindowedNode:
     """Returns the bolt with its aligned windows starting at the anchor, in microseconds, if its settings require
     that."""
     if node.bolt.settings.anchor != START or anchor is None:
@@ -159,14 +159,14 @@ def can_promise(node: WindowedNode) -> bool:
 
 def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
     mark = bolt_state.watermark
-    mine = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
-    for label in mine:
+    own_inputs = [label for label, origins in zip(node.streams, node.origins, strict=True) if not origins]
+    for label in own_inputs:
         mark.latest[label] = max(mark.latest.get(label, NONE), watermark + node.lag.micros)
         if node.follows_events and not any(input_of(source) == label for source in mark.sources.marks):
             mark.sources.marks[label] = MarkState()
     mark.ticked_at = None  # do not wait for the watermark interval
     for source, state in mark.sources.marks.items():
-        if input_of(source) in mine:
+        if input_of(source) in own_inputs:
             state.mark = max(state.mark, watermark)
 
 
@@ -176,7 +176,7 @@ def _promise(node: WindowedNode, bolt_state: BoltState, watermark: int) -> None:
 _TOO_FINE = "its time is finer than a microsecond, and on_truncation='error' cuts nothing"
 _FINER = ("ns", "ps", "fs", "as")
 """NumPy's units finer than microseconds."""
-_FAR = 1 << 62
+_OUT_OF_RANGE = 1 << 62
 """A time in microseconds later than any event time: out of range, but within 64 bits."""
 
 
@@ -186,35 +186,35 @@ class ReadTimes(NamedTuple):
     times: NDArray[np.int64]
     reasons: Reasons
     """Reasons for rows without a time."""
-    cut: NDArray[np.bool_] | None = None
+    is_cut: NDArray[np.bool_] | None = None
     """True for times finer than microseconds; None if there were none."""
 
 
 def read_times(node: WindowedNode, table: pa.Table) -> ReadTimes:
     """Returns the time of each row, from the bolt's field or extractor."""
     read = _times_of_field(node, table)
-    if read.cut is not None and node.bolt.settings.extractor_on_truncation == "error":
-        reasons = first_reasons(read.reasons, reasons_of(read.cut, _TOO_FINE))
-        read = ReadTimes(np.where(read.cut, 0, read.times), reasons)
-    return ReadTimes(*_within_range(node, read.times, read.reasons), read.cut)
+    if read.is_cut is not None and node.bolt.settings.extractor_on_truncation == "error":
+        reasons = first_reasons(read.reasons, reasons_of(read.is_cut, _TOO_FINE))
+        read = ReadTimes(np.where(read.is_cut, 0, read.times), reasons)
+    return ReadTimes(*_within_range(node, read.times, read.reasons), read.is_cut)
 
 
-def _of_column(column: pa.Array | pa.ChunkedArray) -> ReadTimes:
+def _times_of_column(column: pa.Array | pa.ChunkedArray) -> ReadTimes:
     return ReadTimes(*from_column(column), finer_than_micros(column))
 
 
 def _times_of_field(node: WindowedNode, table: pa.Table) -> ReadTimes:
     settings = node.bolt.settings
     if settings.timestamp_field is not None:
-        return _of_column(table.column(settings.timestamp_field))
+        return _times_of_column(table.column(settings.timestamp_field))
     extractor = settings.timestamp_extractor
     assert extractor is not None
     if settings.extractor_on_columns:
-        return _of_columns(node, extractor, table)
-    return _each_time(node, extractor, table)
+        return _times_of_table(node, extractor, table)
+    return _times_one_by_one(node, extractor, table)
 
 
-def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
+def _times_of_table(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
     """Calls the extractor with the table. If the extractor fails, and errors go to the error stream, calls it again
     with each half of the table."""
     try:
@@ -227,10 +227,12 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTime
         if table.num_rows == 1:
             return ReadTimes(np.zeros(1, np.int64), np.array([_failure(error)], dtype=object))
         middle = table.num_rows // 2
-        halves = [_of_columns(node, extractor, half) for half in (table.slice(0, middle), table.slice(middle))]
+        halves = [_times_of_table(node, extractor, half) for half in (table.slice(0, middle), table.slice(middle))]
         reasons = [np.full(len(times), "", dtype=object) if why is None else why for times, why, _ in halves]
-        cut = [np.zeros(len(times), np.bool_) if fine is None else fine for times, _, fine in halves]
-        return ReadTimes(np.concatenate([half.times for half in halves]), np.concatenate(reasons), np.concatenate(cut))
+        is_cut = [np.zeros(len(times), np.bool_) if fine is None else fine for times, _, fine in halves]
+        return ReadTimes(
+            np.concatenate([half.times for half in halves]), np.concatenate(reasons), np.concatenate(is_cut)
+        )
     if not is_time(column.type):
         raise _wrong_type(node, f"a column of {column.type}")
     if len(column) != table.num_rows:
@@ -239,7 +241,7 @@ def _of_columns(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTime
             do="return one time per row",
         )
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return _of_column(pa.chunked_array(map(copy_column, chunks), column.type))
+    return _times_of_column(pa.chunked_array(map(copy_column, chunks), column.type))
 
 
 class _WrongType(ConfigError):
@@ -276,12 +278,12 @@ def _within_range(node: WindowedNode, times: NDArray[np.int64], reasons: Reasons
     return np.where(outside, 0, times), first_reasons(reasons, beyond)
 
 
-def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
+def _times_one_by_one(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes:
     """Calls the extractor for each row. A row on which it fails is invalid, with the exception as the reason."""
     stop = node.bolt.settings.extractor_on_error == "stop"
     values: list[int | None] = []
     failures: dict[int, str] = {}
-    cut = np.zeros(table.num_rows, np.bool_)
+    is_cut = np.zeros(table.num_rows, np.bool_)
     for index, row in enumerate(table.to_pylist()):
         value: int | None = None
         try:
@@ -291,16 +293,16 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes
             if isinstance(extracted, datetime):
                 if extracted == extracted:  # noqa: PLR0124 - pandas' NaT is a datetime unequal to itself
                     value = from_datetime(extracted)
-                    cut[index] = bool(getattr(extracted, "nanosecond", 0))  # only pandas has it
+                    is_cut[index] = bool(getattr(extracted, "nanosecond", 0))  # only pandas has it
             elif isinstance(extracted, np.datetime64):
-                value, cut[index] = _of_numpy(extracted)
+                value, is_cut[index] = _micros_of_numpy(extracted)
             elif isinstance(extracted, bool | np.bool_) or (
                 isinstance(extracted, Number) and not isinstance(extracted, Integral)
             ):  # as whole numbers, seconds with a fraction would be times of January 1970
                 raise _wrong_type(node, f"{repr_of(extracted):.60}, which is {type(extracted).__name__}")
             elif extracted is not None:
                 value = int(extracted) * 1_000
-            values.append(None if value is None else max(min(value, _FAR), -_FAR))
+            values.append(None if value is None else max(min(value, _OUT_OF_RANGE), -_OUT_OF_RANGE))
         except _WrongType:
             raise
         except Exception as error:
@@ -313,10 +315,10 @@ def _each_time(node: WindowedNode, extractor: Any, table: pa.Table) -> ReadTimes
         assert reasons is not None
         for index, failure in failures.items():
             reasons[index] = failure
-    return ReadTimes(times, reasons, cut if cut.any() else None)
+    return ReadTimes(times, reasons, is_cut if is_cut.any() else None)
 
 
-def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
+def _micros_of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
     """Returns a NumPy time in microseconds (None for NaT), and True if it was finer. NumPy's own conversion to an
     integer would keep its unit."""
     if np.isnat(moment):
@@ -325,7 +327,7 @@ def _of_numpy(moment: np.datetime64) -> tuple[int | None, bool]:
     if np.datetime_data(moment.dtype)[0] in _FINER:
         return int(micros.astype(np.int64)), bool(micros != moment)
     if micros.astype(moment.dtype) != moment:  # so far away that NumPy has wrapped
-        return _FAR, False
+        return _OUT_OF_RANGE, False
     return int(micros.astype(np.int64)), False
 
 
@@ -384,26 +386,26 @@ def session_gaps(
 ) -> tuple[NDArray[np.int64] | None, list[Reasons]]:
     """Returns the session gap of each event in microseconds; None if all events share one gap. ``kinds``: the windows
     of the bolt."""
-    own_gaps = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
-    if own_gaps is None or own_gaps.gap_field is None:
+    gap_kind = next((kind for kind in kinds if isinstance(kind, Session) and kind.gap_field is not None), None)
+    if gap_kind is None or gap_kind.gap_field is None:
         return None, []
-    name, usual = own_gaps.gap_field, own_gaps.gap.micros
+    name, default_gap = gap_kind.gap_field, gap_kind.gap.micros
     if name not in table.column_names:
-        return np.full(table.num_rows, usual, np.int64), []
+        return np.full(table.num_rows, default_gap, np.int64), []
     column = table.column(name).combine_chunks()
     scale = 1 if pa.types.is_duration(column.type) else 1_000
     if pa.types.is_duration(column.type):
         values = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
     else:
         values = column.cast(pa.int64(), safe=False)
-    gaps = values.fill_null(usual if scale == 1 else -(-usual // scale)).to_numpy(zero_copy_only=False)
+    gaps = values.fill_null(default_gap if scale == 1 else -(-default_gap // scale)).to_numpy(zero_copy_only=False)
     short, long = gaps <= 0, gaps > (LATEST - times) // scale
-    own = ~(short | long | column.is_null().to_numpy(zero_copy_only=False))
+    has_own_gap = ~(short | long | column.is_null().to_numpy(zero_copy_only=False))
     wrong = [
         reasons_of(short, "its session gap is not above zero"),
         reasons_of(long, "its session would end after the year 9999"),
     ]
-    return np.asarray(np.where(own, gaps * scale, usual), np.int64), wrong
+    return np.asarray(np.where(has_own_gap, gaps * scale, default_gap), np.int64), wrong
 
 
 # Times and lifetimes of rows that arrive at a windowed bolt, and decisions from their arrival times.
@@ -417,17 +419,17 @@ class TimedRows:
     codes: NDArray[np.int8]
     """The ``Decision`` code of each row, from its arrival time; or the code of an invalid row or a watermark."""
     reasons: Reasons
-    started: NDArray[np.int64]
+    starts: NDArray[np.int64]
     """The start of each event, before adjustments."""
     ends: NDArray[np.int64] | None = None
     """The end of the lifetime of each event; None if events have no lifetimes."""
     end_edges: NDArray[np.bool_] | None = None
     """True for end edges (SI-3)."""
-    given: NDArray[np.int64] | None = None
+    watermarks: NDArray[np.int64] | None = None
     """The watermark, if the row is a watermark; NONE for an event."""
     gaps: NDArray[np.int64] | None = None
     """The session gap of each event; None if all events share one gap."""
-    arrived: int | None = None
+    latest_arrival: int | None = None
     """The latest arrival time; None without arrival times."""
     truncated: NDArray[np.bool_] | None = None
     """True for rows with a time finer than microseconds, which was cut; None without such rows."""
@@ -440,58 +442,58 @@ class TimedRows:
         return np.zeros(0, np.int64) if self.reasons is None else np.flatnonzero(self.reasons != "")
 
 
-def timed(
-    node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
+def time_rows(
+    node: WindowedNode, input_index: int, table: pa.Table, bolt_times: NDArray[np.int64] | None, clock: int
 ) -> TimedRows:
     """Gives each row of an input its time and lifetime, and decides by its arrival time whether it is early or late.
 
-    ``brought``: the times of rows from another bolt; None for rows of a spout. ``clock``: the clock at arrival. Both
+    ``bolt_times``: the times of rows from another bolt; None for rows of a spout. ``clock``: the clock at arrival. Both
     are in microseconds.
     """
     settings = node.bolt.settings
-    times, wrong_times, cut = _times(node, input_index, table, brought, clock)
-    given, wrong_given = _inserted_watermarks(settings.watermark_field if node.event_time else None, table)
-    if given is not None:
-        times = np.where(given > NONE, given, times)
+    times, wrong_times, is_cut = _times(node, input_index, table, bolt_times, clock)
+    watermarks, wrong_watermarks = _inserted_watermarks(settings.watermark_field if node.event_time else None, table)
+    if watermarks is not None:
+        times = np.where(watermarks > NONE, watermarks, times)
     ends, end_edges, wrong_ends = lifetimes(settings.lifetime, table, times)
     if ends is not None and settings.lifetime is not None and node.versions_input == input_index:
         ends = ends if settings.lifetime.end_field in table.column_names else np.full(len(times), FOREVER)
     gaps, wrong_gaps = session_gaps(settings.kinds, table, times)
-    reasons = first_reasons(wrong_given, wrong_times, *wrong_ends, *wrong_gaps)
-    started, codes = times, np.zeros(len(times), np.int8)
-    arrived, arrived_at = None, None
+    reasons = first_reasons(wrong_watermarks, wrong_times, *wrong_ends, *wrong_gaps)
+    starts, codes = times, np.zeros(len(times), np.int8)
+    latest_arrival, event_arrivals = None, None
     # Only events from outside have an arrival: rows of a windowed bolt follow its watermark.
     if settings.arrival is not None and node.event_time and not node.origins[input_index]:
         arrivals, wrong_arrivals = _arrivals(settings.arrival.field, table, clock)
         reasons = first_reasons(reasons, wrong_arrivals)
-        sound = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
-        if given is not None:
-            sound = sound & (given == NONE)
-        if sound.any():
-            arrived = int(np.max(np.broadcast_to(arrivals, len(times))[sound]))
-        arrived_at = np.where(sound, arrivals, NONE)
+        is_event = np.ones(len(times), np.bool_) if reasons is None else reasons == ""
+        if watermarks is not None:
+            is_event = is_event & (watermarks == NONE)
+        if is_event.any():
+            latest_arrival = int(np.max(np.broadcast_to(arrivals, len(times))[is_event]))
+        event_arrivals = np.where(is_event, arrivals, NONE)
         times, codes = decide_by_arrival(times, arrivals, settings.arrival)
-    if given is not None:
-        codes = np.where(given > NONE, np.int8(Decision.WATERMARK), codes)
-        reasons = None if reasons is None else np.where(given > NONE, "", reasons)
+    if watermarks is not None:
+        codes = np.where(watermarks > NONE, np.int8(Decision.WATERMARK), codes)
+        reasons = None if reasons is None else np.where(watermarks > NONE, "", reasons)
     if reasons is not None:
         codes = np.where(reasons != "", np.int8(Decision.INVALID), codes)
     return TimedRows(
         times=times,
         codes=codes,
         reasons=reasons,
-        started=started,
+        starts=starts,
         ends=ends,
         end_edges=end_edges,
-        given=given,
+        watermarks=watermarks,
         gaps=gaps,
-        arrived=arrived,
-        arrivals=arrived_at,
-        truncated=_truncated(node, table, cut),
+        latest_arrival=latest_arrival,
+        arrivals=event_arrivals,
+        truncated=_truncated(node, table, is_cut),
     )
 
 
-def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+def _truncated(node: WindowedNode, table: pa.Table, is_cut: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
     """Returns a mask of rows with a time that was cut to microseconds: the event's time, or another time column of
     nanoseconds."""
     settings = node.bolt.settings
@@ -503,19 +505,19 @@ def _truncated(node: WindowedNode, table: pa.Table, cut: NDArray[np.bool_] | Non
     for name in others:
         fine = finer_than_micros(table.column(name)) if name is not None and name in table.column_names else None
         if fine is not None:
-            cut = fine if cut is None else cut | fine
-    return cut
+            is_cut = fine if is_cut is None else is_cut | fine
+    return is_cut
 
 
 def _times(
-    node: WindowedNode, input_index: int, table: pa.Table, brought: NDArray[np.int64] | None, clock: int
+    node: WindowedNode, input_index: int, table: pa.Table, bolt_times: NDArray[np.int64] | None, clock: int
 ) -> ReadTimes:
     """Returns the time of each row: the time from the bolt before, the time in its field, or the clock."""
     if not node.event_time:
-        kept = brought if node.brings_clock and node.brings_clock[input_index] else None
-        return ReadTimes(np.full(table.num_rows, clock, np.int64) if kept is None else kept, None)
-    if node.brings_time[input_index] and brought is not None:
-        return ReadTimes(brought, None)
+        clock_times = bolt_times if node.brings_clock and node.brings_clock[input_index] else None
+        return ReadTimes(np.full(table.num_rows, clock, np.int64) if clock_times is None else clock_times, None)
+    if node.brings_time[input_index] and bolt_times is not None:
+        return ReadTimes(bolt_times, None)
     return read_times(node, table)
 
 
@@ -540,26 +542,26 @@ def _inserted_watermarks(name: str | None, table: pa.Table) -> tuple[NDArray[np.
     if not present.any():
         return None, None
     values, wrong = from_column(column)
-    given = np.where(present, values, NONE)
+    watermarks = np.where(present, values, NONE)
     if wrong is None:
-        return given, None
+        return watermarks, None
     bad = present & (wrong != "")
-    return np.where(bad, NONE, given), reasons_of(bad, [f"watermark: {text}" for text in wrong[bad]])
+    return np.where(bad, NONE, watermarks), reasons_of(bad, [f"watermark: {text}" for text in wrong[bad]])
 
 
 # The first output of a run: the input that it needs, and the windows that it suppresses (AZ-13).
 
 
-def as_moment(given: datetime | str) -> int:
+def as_moment(user_time: datetime | str) -> int:
     """Returns a user's time in microseconds since the epoch. Raises ConfigError, with the accepted forms, for other
     values."""
     try:
-        if isinstance(given, (datetime, str)):
-            return parse_time(given)
+        if isinstance(user_time, (datetime, str)):
+            return parse_time(user_time)
     except ScenarioError:
         pass
     raise ConfigError(
-        f"the first output {given!r} is not a time",
+        f"the first output {user_time!r} is not a time",
         why="it is a moment with a precision of microseconds",
         do="write it in ISO 8601, such as 2024-01-01T12:10:00Z (without a zone it is UTC), or give a datetime",
     ) from None
@@ -572,8 +574,8 @@ def read_from(topology: Graph, first_output: int) -> int | None:
     have arrived that long before its time. A source that can seek to a time starts there.
     """
     needed = [_reach(topology.windowed[name]) for name in {name for name, _ in _first_inputs(topology)}]
-    known = [reach for reach in needed if reach is not None]
-    return None if len(known) < len(needed) else first_output - max(known, default=0)
+    limited = [reach for reach in needed if reach is not None]
+    return None if len(limited) < len(needed) else first_output - max(limited, default=0)
 
 
 @dataclass(frozen=True)
@@ -600,7 +602,7 @@ class FirstOutput:
         """True if a window of a bolt that ends at ``end`` (microseconds) must be suppressed."""
         return end < self.time and bolt in self._bolts
 
-    def older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
+    def is_older(self, node: WindowedNode, input_index: int, table: pa.Table, clock: int) -> NDArray[np.bool_]:
         """Returns a mask of events older than ``read_from``, by arrival time if they have one, else by event time.
 
         Events with unreadable times count as new: admission reports them.
@@ -622,11 +624,11 @@ class FirstOutput:
             older &= table.column(settings.watermark_field).is_null().to_numpy()  # rows with a value are watermarks
         return older
 
-    def skips(self, topology: Graph, spout: str, shared: pa.Table, clock: int) -> bool:
+    def skips_file(self, topology: Graph, spout: str, folder_columns: pa.Table, clock: int) -> bool:
         """True if all rows of a file are older than ``read_from``, judged by columns with one value in the whole file.
 
-        ``shared``: these columns, in one row. True only if the bolts that read the spout take their times from these
-        columns, and nothing else reads the spout or its unreadable rows.
+        ``folder_columns``: these columns, in one row. True only if the bolts that read the spout take their times from
+        these columns, and nothing else reads the spout or its unreadable rows.
         """
         stream, errors = (spout, DEFAULT_STREAM), (spout, ERRORS)
         readers = topology.readers.get(stream, ())
@@ -639,28 +641,28 @@ class FirstOutput:
             return False
         for name, input_index in readers:
             node = topology.windowed.get(name)
-            if node is None or node.bolt.settings.timestamp_field not in shared.column_names:
+            if node is None or node.bolt.settings.timestamp_field not in folder_columns.column_names:
                 return False
             arrival, watermark = node.bolt.settings.arrival, node.bolt.settings.watermark_field
             if watermark is not None or (arrival is not None and arrival.field is not None):
                 return False
-            if not self.older(node, input_index, shared, clock).all():
+            if not self.is_older(node, input_index, folder_columns, clock).all():
                 return False
         return True
 
 
 def _first_inputs(topology: Graph) -> frozenset[tuple[str, int]]:
-    reached: set[tuple[str, int]] = set()
+    found: set[tuple[str, int]] = set()
     waiting = list(topology.spouts)
     while waiting:
         source = waiting.pop()
         for (name, _), readers in topology.readers.items():
             for bolt, input_index in readers if name == source else ():
-                passed = bolt in topology.plain or topology.windowed[bolt].without_windows
-                if passed and (bolt, input_index) not in reached:
+                passes_on = bolt in topology.plain or topology.windowed[bolt].without_windows
+                if passes_on and (bolt, input_index) not in found:
                     waiting.append(bolt)
-                reached.add((bolt, input_index))
-    return frozenset((bolt, input_index) for bolt, input_index in reached if bolt in topology.windowed)
+                found.add((bolt, input_index))
+    return frozenset((bolt, input_index) for bolt, input_index in found if bolt in topology.windowed)
 
 
 def _reach(node: WindowedNode) -> int | None:
@@ -676,5 +678,5 @@ def _reach(node: WindowedNode) -> int | None:
         lengths = [assigner.max_lookback for assigner in node.assigners]
     else:
         lengths = [None if node.eviction.reach is None else node.eviction.reach.micros]
-    known = [length for length in lengths if length is not None]
-    return None if len(known) < len(lengths) else max(known) + (0 if early is None else early.micros)
+    limited = [length for length in lengths if length is not None]
+    return None if len(limited) < len(lengths) else max(limited) + (0 if early is None else early.micros)

@@ -40,15 +40,15 @@ def in_this_process(function: Callable[[], T]) -> T:
     The user's code may fork. The child is a copy of this process, and would go on with this process's work after the
     user's code. So it is ended here: with status 0, or with 1 after an exception, which it prints.
     """
-    mine = os.getpid()
+    own_process = os.getpid()
     try:
         result = function()
     except BaseException:
-        if os.getpid() != mine:
+        if os.getpid() != own_process:
             traceback.print_exc()
             os._exit(1)
         raise
-    if os.getpid() != mine:
+    if os.getpid() != own_process:
         os._exit(0)
     return result
 
@@ -280,19 +280,19 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], limit: float)
         finally:
             caller.due = _NEVER
             if caller.may_be_interrupted:
-                _settle(caller)
+                _cancel_interrupt(caller)
     except TooLong:
         # No further interrupt is raised now, but two may be pending: the watchdog's and the function's own.
         caller.due = _NEVER
         with suppress(TooLong):
             try:
-                _settle(caller)
+                _cancel_interrupt(caller)
             except TooLong:
-                _settle(caller)
+                _cancel_interrupt(caller)
         raise
 
 
-def _settle(caller: _CallingThread) -> None:
+def _cancel_interrupt(caller: _CallingThread) -> None:
     """Cancels a pending interrupt, and waits for one that was announced.
 
     Raising NULL would cancel it too, but has a side effect: CPython 3.11 and 3.12 then keep checking for a pending
@@ -333,7 +333,7 @@ _EXAMPLES = f"{_HOME}/topologies/examples/"
 
 
 @contextmanager
-def raised_as(
+def raising_as(
     error_class: Callable[..., WindboltError],
     what: str,
     *,

@@ -28,13 +28,13 @@ from topologies.engine.admission import (
     record,
 )
 from topologies.engine.batch import Context
-from topologies.engine.event_times import TimedRows, timed
+from topologies.engine.event_times import TimedRows, time_rows
 from topologies.engine.failures import bolt_failure
 from topologies.engine.ledger import Ledger
 from topologies.engine.plain_bolts import (
     Failures,
     PlainBolts,
-    Unusable,
+    UnusableEvents,
     count_refused,
     error_rows,
     refuse,
@@ -91,11 +91,11 @@ class WindowedInputs:
         ``emit`` is an argument, not an attribute: a reference cycle would keep a task's rows until the next garbage
         collection.
         """
-        rows = self._needed(node, input_index, rows)
+        rows = self._without_skipped(node, input_index, rows)
         if not rows.table.num_rows:
             return
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
-            timed_rows = timed(node, input_index, rows.table, rows.times, rows.clock)
+            timed_rows = time_rows(node, input_index, rows.table, rows.times, rows.clock)
         truncated = [mask for mask in (rows.truncated, timed_rows.truncated) if mask is not None]
         if truncated:
             cut = np.logical_or.reduce(truncated) & (timed_rows.codes != Decision.INVALID)
@@ -107,53 +107,59 @@ class WindowedInputs:
         else:
             self._admit(node, input_index, rows, timed_rows, emit)
 
-    def _needed(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
-        """Returns the rows without events that the first output of the run does not need, which are counted as
-        skipped."""
-        first = self._context.first
-        if first is None:
+    def _without_skipped(self, node: WindowedNode, input_index: int, rows: Rows) -> Rows:
+        """Leaves out events that are too old for the first output of the run, and counts them as skipped. Returns the
+        other rows."""
+        first_output = self._context.first_output
+        if first_output is None:
             return rows
         with bolt_failure(node.name, self._context.batch, "in giving events their times"):
-            older = first.older(node, input_index, rows.table, rows.clock)
-        if not older.any():
+            is_older = first_output.is_older(node, input_index, rows.table, rows.clock)
+        if not is_older.any():
             return rows
-        skipped = int(np.count_nonzero(older)) * node.copies(input_index)
+        skipped = int(np.count_nonzero(is_older)) * node.copies(input_index)
         self._ledger.count(node, input_index, "skipped", skipped)
-        return rows.take(np.flatnonzero(~older))
+        return rows.take(np.flatnonzero(~is_older))
 
     def _refuse(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows, emit: EmitRows) -> None:
         """Records invalid rows, and emits them on the error stream."""
-        places, reasons, number = timed_rows.invalid, timed_rows.reasons, node.copies(input_index)
-        if reasons is None or not len(places):
+        invalid_rows, reasons, copies = timed_rows.invalid, timed_rows.reasons, node.copies(input_index)
+        if reasons is None or not len(invalid_rows):
             return
-        self._ledger.count(node, input_index, "received", len(places) * number)
-        from_source = rows.times is None and rows.placed
-        if self._ledger.traced and from_source:  # rows are identified by position in the source, since not all have ids
-            for row, reason in zip(rows.positions[places].tolist(), reasons[places].tolist(), strict=True):
+        self._ledger.count(node, input_index, "received", len(invalid_rows) * copies)
+        from_source = rows.times is None and rows.has_positions
+        if (
+            self._ledger.tracing and from_source
+        ):  # rows are identified by position in the source, since not all have ids
+            for row, reason in zip(rows.positions[invalid_rows].tolist(), reasons[invalid_rows].tolist(), strict=True):
                 self._ledger.trace("invalid", {"bolt": node.name, "row": row, "reason": reason})
-        wrong = take_rows(rows.table, places)
+        invalid_table = take_rows(rows.table, invalid_rows)
         file = rows.file if from_source else ""
-        unusable = Unusable(input_index, wrong, rows.positions[places], reasons[places].tolist(), file)
-        refuse(node, unusable, rows.clock, self._ledger, emit, number)
+        unusable = UnusableEvents(
+            input_index, invalid_table, rows.positions[invalid_rows], reasons[invalid_rows].tolist(), file
+        )
+        refuse(node, unusable, rows.clock, self._ledger, emit, copies)
 
     def _note_progress(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
         """Records how far the rows have advanced time."""
         times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
-            seen = times if all_accepted(codes) and timed_rows.end_edges is None else times[_advancing(timed_rows)]
-            latest = int(seen.max()) if len(seen) else None
+            seen_times = (
+                times if all_accepted(codes) and timed_rows.end_edges is None else times[_is_advancing(timed_rows)]
+            )
+            latest = int(seen_times.max()) if len(seen_times) else None
         elif node.event_time and not node.brings_time[input_index] and rows.times is not None:
             events = (codes != Decision.INVALID) & (codes != Decision.WATERMARK)
             skew = int((rows.times - times)[events].max()) if events.any() else None
-        progress = InputProgress(latest, skew, timed_rows.arrived, rows.clock, rows.clock)
+        progress = InputProgress(latest, skew, timed_rows.latest_arrival, rows.clock, rows.clock)
         self._ledger.note_progress(node, input_index, progress)
 
     def _leave_to_tasks(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
         """Leaves admission to the bolt's tasks."""
         partition = rows.partition if self._context.topology.spouts_before(node)[input_index] else ""
         tasks = self._tasks(node, input_index, rows)
-        self._staging.arriving(node).add(input_index, rows.table, timed_rows, tasks, partition)
+        self._staging.arriving_events(node).add(input_index, rows.table, timed_rows, tasks, partition)
 
     def _admit(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows, emit: EmitRows) -> None:
         """Admits events at once, by the watermark of the last tick."""
@@ -189,14 +195,14 @@ class WindowedInputs:
             return None
         if node.parallelism == 1:
             return np.zeros(rows.table.num_rows, np.int64)
-        places = rows.positions + rows.shuffle_offsets if rows.placed else None
+        places = rows.positions + rows.shuffle_offsets if rows.has_positions else None
         return grouping.tasks(rows.table, places, node.parallelism)
 
 
 # Prepares events for a bolt whose tasks admit them: their times and their order of arrival.
 
 
-_NOTHING = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
+_MISSING_VALUES = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
 """Values for rows of a source without partitions, if other sources have them."""
 
 
@@ -233,22 +239,22 @@ class ArrivingEvents:
         columns = conform_input(table, node.schema)
         numbers = np.arange(self.count, self.count + rows)
         self.count += rows
-        inner: dict[str, Any] = {
+        own_columns: dict[str, Any] = {
             TIME_COLUMN: timed_rows.times,
             STREAM_COLUMN: np.full(rows, input_index, np.int8),
             SEQ_COLUMN: numbers,
             DECISION_COLUMN: timed_rows.codes,
         }
         if timed_rows.ends is not None:
-            inner[END_COLUMN] = timed_rows.ends
+            own_columns[END_COLUMN] = timed_rows.ends
         if timed_rows.end_edges is not None:
-            inner[END_EDGE_COLUMN] = timed_rows.end_edges
-            inner[EDGE_COLUMN] = timed_rows.started
+            own_columns[END_EDGE_COLUMN] = timed_rows.end_edges
+            own_columns[EDGE_COLUMN] = timed_rows.starts
         if timed_rows.gaps is not None:
-            inner[GAP_COLUMN] = timed_rows.gaps
+            own_columns[GAP_COLUMN] = timed_rows.gaps
         if settings.key:
-            inner[KEY_COLUMN] = hash_rows(columns, node.keys[input_index]).view(np.int64)
-        for name, array in inner.items():
+            own_columns[KEY_COLUMN] = hash_rows(columns, node.keys[input_index]).view(np.int64)
+        for name, array in own_columns.items():
             columns = columns.append_column(name, pa.array(array))
         if tasks is None:
             for task in range(node.parallelism):
@@ -258,8 +264,8 @@ class ArrivingEvents:
             self._tables.append(columns)
             self._tasks.append(tasks)
         if node.follows_events:
-            codes = self._codes(settings.watermark_partition, table, partition)
-            self._arrivals.append(_arrival_columns(node, timed_rows, inner[STREAM_COLUMN], codes))
+            codes = self._partition_codes(settings.watermark_partition, table, partition)
+            self._arrivals.append(_arrival_columns(node, timed_rows, own_columns[STREAM_COLUMN], codes))
 
     def write(self, writer: SegmentWriter) -> UnadmittedEvents:
         """Writes the events: a section for each task and, if the watermark follows events, a section with the order of
@@ -270,7 +276,7 @@ class ArrivingEvents:
         tasks = np.concatenate(self._tasks)
         sections: list[tuple[int, Ref]] = []
         if node.parallelism == 1:
-            sections.append((0, _section(writer, table, len(node.inputs))))
+            sections.append((0, _write_section(writer, table, len(node.inputs))))
         else:
             order = np.argsort(tasks, kind="stable")
             tasks = tasks[order]
@@ -279,17 +285,17 @@ class ArrivingEvents:
             for task in range(node.parallelism):
                 if edges[task + 1] > edges[task]:
                     split = table.slice(edges[task], edges[task + 1] - edges[task])
-                    sections.append((task, _section(writer, split, len(node.inputs))))
+                    sections.append((task, _write_section(writer, split, len(node.inputs))))
         return UnadmittedEvents(
-            [Sections.of(sections)], [0], [writer.add(self._order())] if self._arrivals else [], self.count
+            [Sections.of(sections)], [0], [writer.add(self._arrival_order())] if self._arrivals else [], self.count
         )
 
-    def _order(self) -> pa.Table:
+    def _arrival_order(self) -> pa.Table:
         """Returns the order of arrival of all events; the partition is null for events without one."""
         names = dict.fromkeys(name for batch in self._arrivals for name in batch)
         columns = {
             name: np.concatenate(
-                [batch.get(name, np.full(len(batch["time"]), _NOTHING.get(name))) for batch in self._arrivals]
+                [batch.get(name, np.full(len(batch["time"]), _MISSING_VALUES.get(name))) for batch in self._arrivals]
             )
             for name in names
         }
@@ -301,54 +307,61 @@ class ArrivingEvents:
             )
         return pa.table(columns)
 
-    def _codes(self, by: str | Partition | None, table: pa.Table, own: str | RowPartitions) -> NDArray[np.int32] | None:
+    def _partition_codes(
+        self, partition_setting: str | Partition | None, table: pa.Table, source_partitions: str | RowPartitions
+    ) -> NDArray[np.int32] | None:
         """Returns the partition code of each row; None if the rows have no partition."""
         rows = table.num_rows
-        if isinstance(by, Partition) and isinstance(own, RowPartitions):
-            present = np.unique(own.codes).tolist()
-            codes_of = np.full(len(own.names), -1, np.int32)
-            codes_of[present] = [self._code(own.names[code]) if own.names[code] else -1 for code in present]
-            return codes_of[own.codes]
-        if isinstance(by, Partition):
-            assert isinstance(own, str)
-            return np.full(rows, self._code(own), np.int32) if own else None
-        if by is None:
+        if isinstance(partition_setting, Partition) and isinstance(source_partitions, RowPartitions):
+            present = np.unique(source_partitions.codes).tolist()
+            codes_of = np.full(len(source_partitions.names), -1, np.int32)
+            codes_of[present] = [
+                self._partition_code(source_partitions.names[code]) if source_partitions.names[code] else -1
+                for code in present
+            ]
+            return codes_of[source_partitions.codes]
+        if isinstance(partition_setting, Partition):
+            assert isinstance(source_partitions, str)
+            return np.full(rows, self._partition_code(source_partitions), np.int32) if source_partitions else None
+        if partition_setting is None:
             return None
-        if by not in table.column_names:
-            return np.full(rows, self._code(NO_PARTITION), np.int32)
-        column = table.column(by).combine_chunks()
+        if partition_setting not in table.column_names:
+            return np.full(rows, self._partition_code(NO_PARTITION), np.int32)
+        column = table.column(partition_setting).combine_chunks()
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # The last code is that of null, whose index is -1.
         values = [*column.dictionary.to_pylist(), None]
-        codes = [self._code(NO_PARTITION if value is None else str(value)) for value in values]
+        codes = [self._partition_code(NO_PARTITION if value is None else str(value)) for value in values]
         indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         row_codes: NDArray[np.int32] = np.array(codes, np.int32)[indices]
         return row_codes
 
-    def _code(self, name: str) -> int:
+    def _partition_code(self, name: str) -> int:
         """Returns the code of a partition; a new partition gets the next code."""
         return self._partitions.setdefault(name, len(self._partitions))
 
 
-def _advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
+def _is_advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
     """Returns a mask of the events that advance the watermark. End edges do not, nor events rejected by their arrival
     (SI-10)."""
-    seen = is_accepted_on_arrival(timed_rows.codes)
-    return seen if timed_rows.end_edges is None else seen & ~timed_rows.end_edges
+    is_accepted = is_accepted_on_arrival(timed_rows.codes)
+    return is_accepted if timed_rows.end_edges is None else is_accepted & ~timed_rows.end_edges
 
 
 def _arrival_columns(
     node: WindowedNode, timed_rows: TimedRows, inputs: NDArray[np.int8], partitions: NDArray[np.int32] | None
 ) -> dict[str, Any]:
     """Returns the columns from which the watermark is computed, for rows in order of arrival."""
-    settings, seen = node.bolt.settings, is_accepted_on_arrival(timed_rows.codes)
-    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": _advancing(timed_rows)}
+    settings, is_accepted = node.bolt.settings, is_accepted_on_arrival(timed_rows.codes)
+    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": _is_advancing(timed_rows)}
     if settings.watermark_field is not None:
-        columns["given"] = np.full(len(seen), NONE, np.int64) if timed_rows.given is None else timed_rows.given
+        columns["given"] = (
+            np.full(len(is_accepted), NONE, np.int64) if timed_rows.watermarks is None else timed_rows.watermarks
+        )
     if partitions is not None:
         columns["partition"] = partitions
-        columns["heard"] = seen | (timed_rows.codes == Decision.WATERMARK)
+        columns["heard"] = is_accepted | (timed_rows.codes == Decision.WATERMARK)
     if (
         settings.estimate_arrival
         and timed_rows.arrivals is not None
@@ -358,15 +371,15 @@ def _arrival_columns(
     return columns
 
 
-def _section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
+def _write_section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     ref = writer.add(table)
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    seen = is_accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())
+    is_seen = is_accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())
     if END_EDGE_COLUMN in table.column_names:
-        seen = seen & ~table.column(END_EDGE_COLUMN).to_numpy(zero_copy_only=False)
-    latest = int(times[seen].max()) if seen.any() else None  # as for the watermark: see ``_advancing``
+        is_seen = is_seen & ~table.column(END_EDGE_COLUMN).to_numpy(zero_copy_only=False)
+    latest = int(times[is_seen].max()) if is_seen.any() else None  # as for the watermark: see ``_is_advancing``
     return replace(ref, earliest_live=int(times.min()), latest_live=latest, by_stream=by_stream)
 
 
@@ -384,7 +397,7 @@ class Router:
 
     def __init__(self, context: Context) -> None:
         self.context, self.topology = context, context.topology
-        self.ledger = Ledger(context.topology, traced=context.traced, samples=context.samples_rejected_events)
+        self.ledger = Ledger(context.topology, tracing=context.tracing, samples=context.samples_rejected_events)
         self.work = WorkNotes()
         self._staging, self._plain = Staging(context), PlainBolts(context)
         self._windowed = WindowedInputs(context, self.ledger, self._staging)
@@ -394,7 +407,7 @@ class Router:
         if not rows.table.num_rows:
             return
         for sink in self.topology.sinks_reading.get(stream, ()):
-            self._staging.serve(sink, rows.table)
+            self._staging.add_for_sink(sink, rows.table)
         for name, input_index in self.topology.readers.get(stream, ()):
             if name in self.topology.windowed:
                 self._windowed.arrive(self.topology.windowed[name], input_index, rows, self.emit)
@@ -417,7 +430,7 @@ class Router:
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
         """Runs a plain bolt on rows and routes its output."""
         failures: Failures = []
-        for stream, out in self.work.timed(node.name, self._plain.run(node, input_index, rows, failures)):
+        for stream, out in self.work.measure(node.name, self._plain.run(node, input_index, rows, failures)):
             if stream == node.bolt.refused_stream:
                 count_refused(self.topology, node.name, out.table.num_rows, self.ledger)
             self.emit((node.name, stream), out)
@@ -476,20 +489,20 @@ class Staging:
         """Adds events that were folded elsewhere, for the tasks of a bolt."""
         self._sums[node.name] = folded
 
-    def arriving(self, node: WindowedNode) -> ArrivingEvents:
+    def arriving_events(self, node: WindowedNode) -> ArrivingEvents:
         """Returns the collector of events that the tasks of a bolt will admit."""
         return self._arriving.setdefault(node.name, ArrivingEvents(node))
 
-    def serve(self, sink: str, table: pa.Table) -> None:
+    def add_for_sink(self, sink: str, table: pa.Table) -> None:
         """Adds rows for a sink."""
         self._for_sinks.setdefault(sink, []).append(table)
 
     def write(self, writer: SegmentWriter) -> Staged:
         """Writes everything; returns references."""
         queued = dict[str, Sections]()
-        for name, of_bolt in self._queued.items():
+        for name, queued_rows in self._queued.items():
             node = self._topology.windowed[name]
-            streams, parts = len(node.inputs), self._by_task(node, of_bolt)
+            streams, parts = len(node.inputs), self._by_task(node, queued_rows)
             queued[name] = Sections.of([(task, write_events(writer, events, streams)) for task, events in parts])
         for name, folded in self._sums.items():
             parts = self._sums_by_task(self._topology.windowed[name], folded)
@@ -510,8 +523,8 @@ class Staging:
 
     def _by_task(self, node: WindowedNode, queued: _QueuedRows) -> Iterator[tuple[int, Events]]:
         """Yields (task, events) of a bolt, or its partial sums if it folds events; ordered by (time, arrival)."""
-        events = _concatenated(queued, len(node.inputs))
-        slicing = node.slicing(self._context.traced)
+        events = _concat_queued(queued, len(node.inputs))
+        slicing = node.slicing(self._context.tracing)
         if slicing is None:
             self.work[node.name] = BoltWork(column_bytes=column_bytes(node, events.payload.columns))
             yield from _split_by_task(events, queued.tasks, node.parallelism)
@@ -524,7 +537,7 @@ class Staging:
 
     def _sums_by_task(self, node: WindowedNode, folded: Events) -> Iterator[tuple[int, Events]]:
         """Yields (task, partial sums) of a bolt; ordered by (time, arrival)."""
-        slicing, grouping = node.slicing(self._context.traced), node.inputs[0].grouping
+        slicing, grouping = node.slicing(self._context.tracing), node.inputs[0].grouping
         assert slicing is not None
         tasks = np.zeros(len(folded), np.int64)
         if node.parallelism > 1 and not isinstance(grouping, AllGrouping | GlobalGrouping):
@@ -540,9 +553,9 @@ class Staging:
         return path
 
 
-def _concatenated(queued: _QueuedRows, streams: int) -> Events:
+def _concat_queued(queued: _QueuedRows, streams: int) -> Events:
     """Joins all events in order of arrival. Raises DataError if a column exceeds 2 GiB."""
-    times = _joined(queued.times)
+    times = _concat_arrays(queued.times)
     table = queued.tables[0] if len(queued.tables) == 1 else pa.concat_tables(queued.tables)
     batches = table.combine_chunks().to_batches()
     if len(batches) != 1:
@@ -551,15 +564,17 @@ def _concatenated(queued: _QueuedRows, streams: int) -> Events:
             why="an Arrow column holds at most 2 GiB of text",
             do="read less in a batch (bytes_per_batch or files_per_batch), or use smaller files",
         )
-    return Events(times, batches[0], _joined(queued.inputs) if streams > 1 else None)
+    return Events(times, batches[0], _concat_arrays(queued.inputs) if streams > 1 else None)
 
 
-def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelism: int) -> Iterator[tuple[int, Events]]:
+def _split_by_task(
+    events: Events, task_parts: list[NDArray[np.int64]], parallelism: int
+) -> Iterator[tuple[int, Events]]:
     """Yields (task, events) for each task with events; ordered by (time, arrival)."""
     if parallelism == 1:
         yield 0, events.sorted()
         return
-    tasks, times = _joined(tasks_of), events.timestamps
+    tasks, times = _concat_arrays(task_parts), events.timestamps
     span = int(times.max()) - int(times.min()) + 1
     if span < (1 << 62) // parallelism:
         keys = tasks * span + times
@@ -576,5 +591,5 @@ def _split_by_task(events: Events, tasks_of: list[NDArray[np.int64]], parallelis
             yield task, events.slice(start, stop)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _concat_arrays(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

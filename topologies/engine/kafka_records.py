@@ -47,14 +47,19 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-def ranges_between(before: Mapping[Place, int], ends: Mapping[Place, int]) -> list[OffsetRange]:
+def ranges_between(
+    start_offsets: Mapping[TopicPartition, int], end_offsets: Mapping[TopicPartition, int]
+) -> list[OffsetRange]:
     """Returns the non-empty ranges of offsets between the ends of two batches, in order of topic and partition. A new
     partition begins with its first record."""
-    sizes = ((place, before.get(place, 0), end) for place, end in sorted(ends.items()))
-    return [OffsetRange(*place, start, end) for place, start, end in sizes if start < end]
+    sizes = (
+        (topic_partition, start_offsets.get(topic_partition, 0), end)
+        for topic_partition, end in sorted(end_offsets.items())
+    )
+    return [OffsetRange(*topic_partition, start, end) for topic_partition, start, end in sizes if start < end]
 
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and a partition."""
 _PAUSES = (0.2, 0.5)
 """Seconds before each further look for missing topics."""
@@ -81,7 +86,7 @@ class Admin(Protocol):
         """Returns facts about the existing topics."""
         ...
 
-    def ends(self, places: Collection[Place], *, first: bool = False) -> dict[Place, int]:
+    def ends(self, topic_partitions: Collection[TopicPartition], *, first: bool = False) -> dict[TopicPartition, int]:
         """Returns, for each partition, the offset after the last record, or with ``first`` that of the first record."""
         ...
 
@@ -94,22 +99,24 @@ class Admin(Protocol):
         ...
 
 
-AdminOf = Callable[[str, str, Mapping[str, str]], AbstractContextManager[Admin]]
+OpenAdmin = Callable[[str, str, Mapping[str, str]], AbstractContextManager[Admin]]
 """Opens a client, given its owner (for messages), the servers and the options."""
 
 
-def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int]:
+def check_topics(open_admin: OpenAdmin, name: str, spout: KafkaSpout) -> dict[str, int]:
     """Returns the topics that a spout names, with their numbers of partitions. Raises ConfigError for a missing topic,
     UnreachableError if Kafka does not respond."""
     whose = f"spout {name!r}"
-    with opened(whose, spout.servers, spout.options) as admin:
-        there = _topics(admin, spout.topics)
-        missing = [topic for topic in spout.topics if topic not in there]
+    with open_admin(whose, spout.servers, spout.options) as admin:
+        existing = _topics(admin, spout.topics)
+        missing = [topic for topic in spout.topics if topic not in existing]
         if missing:
-            near = nearest(missing[0], sorted(there), most=3) or sorted(there)[:10]
+            suggestions = nearest(missing[0], sorted(existing), most=3) or sorted(existing)[:10]
             raise ConfigError(
                 f"{whose}: there is no topic {', '.join(map(repr, missing))} at {spout.servers}",
-                why=f"there {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else "there are no topics",
+                why=f"there {'is' if len(suggestions) == 1 else 'are'} {', '.join(suggestions)}"
+                if suggestions
+                else "there are no topics",
                 do="create it first, or correct the name",
             )
         found = admin.describe(spout.topics) if spout.topics else {}
@@ -124,13 +131,13 @@ def check_topics(opened: AdminOf, name: str, spout: KafkaSpout) -> dict[str, int
 def _topics(admin: Admin, wanted: Iterable[str]) -> set[str]:
     """Returns all topics. Repeats the request if a wanted topic is missing, because other brokers learn of a new topic
     a moment later."""
-    there, wanted = admin.topics(), set(wanted)
+    existing, wanted = admin.topics(), set(wanted)
     for pause in _PAUSES:
-        if wanted <= there:
+        if wanted <= existing:
             break
         time.sleep(pause)
-        there = admin.topics()
-    return there
+        existing = admin.topics()
+    return existing
 
 
 def since_1970(moment: datetime) -> int:
@@ -138,40 +145,40 @@ def since_1970(moment: datetime) -> int:
     return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
 
 
-def check_sinks(opened: AdminOf, topology: Graph) -> None:
+def check_sinks(open_admin: OpenAdmin, topology: Graph) -> None:
     """Raises UnreachableError if a sink's Kafka does not respond, ConfigError if topics are missing.
 
     If brokers create topics by themselves, no topic counts as missing.
     """
     missing: list[str] = []
-    narrow: list[str] = []
+    low_limits: list[str] = []
     for name, node in topology.sinks.items():
         sink = node.sink
         if not isinstance(sink, KafkaSink):
             continue
-        with opened(f"sink {name!r}", sink.servers, sink.options) as admin:
+        with open_admin(f"sink {name!r}", sink.servers, sink.options) as admin:
             named = [topic for topic in (sink.topic, *sink.topics) if topic is not None]
-            there = _topics(admin, named)
-            wanted = [topic for topic in named if topic not in there]
-            if wanted and not admin.makes_topics():
-                missing.append(f"{', '.join(map(repr, wanted))} of sink {name!r} at {sink.servers}")
-            narrow.extend(_narrow(admin, name, sink, there))
+            existing = _topics(admin, named)
+            absent = [topic for topic in named if topic not in existing]
+            if absent and not admin.makes_topics():
+                missing.append(f"{', '.join(map(repr, absent))} of sink {name!r} at {sink.servers}")
+            low_limits.extend(_low_limits(admin, name, sink, existing))
     if missing:
         raise ConfigError(
             f"there is no topic {'; nor '.join(missing)}",
             why="the brokers do not create topics, and the first record for one would end the run",
             do="create them first, or correct their names",
         )
-    if narrow:
+    if low_limits:
         raise ConfigError(
-            "; ".join(narrow),
+            "; ".join(low_limits),
             why="a message that the topic refuses would stop the run, and every rerun",
             do="raise max.message.bytes of the topic, or lower max.request.size of its connection to that: larger dead "
             "letters are then cut, and larger results become dead letters",
         )
 
 
-def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable[pa.Table]) -> frozenset[str]:
+def missing_topics(open_admin: OpenAdmin, name: str, sink: KafkaSink, tables: Iterable[pa.Table]) -> frozenset[str]:
     """Returns the missing topics that rows name, if the sink has another topic for such rows."""
     if sink.undeliverable is None:
         return frozenset()
@@ -182,15 +189,15 @@ def missing_topics(opened: AdminOf, name: str, sink: KafkaSink, tables: Iterable
     unknown = named.difference(sink.topics)
     if not unknown:
         return frozenset()
-    with opened(f"sink {name!r}", sink.servers, sink.options) as admin:
+    with open_admin(f"sink {name!r}", sink.servers, sink.options) as admin:
         unknown -= admin.topics()
         return frozenset() if unknown and admin.makes_topics() else frozenset(unknown)
 
 
-def _narrow(admin: Admin, name: str, sink: KafkaSink, there: set[str]) -> Iterator[str]:
+def _low_limits(admin: Admin, name: str, sink: KafkaSink, existing: set[str]) -> Iterator[str]:
     """Yields the topics of a sink whose limit is below the size to which the sink cuts its rows; none without
     permission to query it."""
-    topics = [topic for topic in sink.topics if topic in there]
+    topics = [topic for topic in sink.topics if topic in existing]
     if sink.largest is None or not topics:
         return
     for topic, limit in admin.limits(topics).items():
@@ -270,7 +277,7 @@ def not_delivered(why: str) -> UnreachableError:
 
 
 @contextmanager
-def naming(whose: str) -> Iterator[None]:
+def errors_about(whose: str) -> Iterator[None]:
     """Adds to an error the spout or sink that it concerns, such as ``sink 'out'``."""
     try:
         yield
@@ -326,7 +333,7 @@ _HEADER = _OUTGOING.field("headers").type.value_type
 MILLISECONDS = pa.timestamp("ms", "UTC")
 """The type of Kafka's timestamps: any 64-bit number that a producer sends."""
 _MICROSECONDS = RECORD.field("timestamp").type
-_FURTHEST = 2**63 - 1
+_LARGEST_TIME = 2**63 - 1
 """The largest timestamp, in microseconds."""
 _NO_TIME = -1_000
 """Kafka's value for a missing timestamp, in microseconds."""
@@ -351,9 +358,9 @@ class Records:
         spout, schema = node.spout, node.outputs[DEFAULT_STREAM]
         assert isinstance(spout, KafkaSpout)
         topic, partition, _ = self.place
-        timed = [_Timed.of(table.combine_chunks()) for table in self.parts]
-        with naming(f"spout {self.component!r}"):  # for a registry that does not respond
-            chunks = [_chunk(spout, schema, part) for part in timed]
+        timed = [_TimedRecords.of(table.combine_chunks()) for table in self.parts]
+        with errors_about(f"spout {self.component!r}"):  # for a registry that does not respond
+            chunks = [_read_timed(spout, schema, part) for part in timed]
         truncated = [bad.truncated for _, _, bad in chunks]
         times = np.concatenate([part.merge_keys() for part in timed])
         offsets = np.concatenate([offsets for _, offsets, _ in chunks])
@@ -367,26 +374,26 @@ class Records:
             str(self),
             shuffle_offset=partition,
             partition=f"{topic}/{partition}",
-            merge_keys=self._at(offsets, times),
-            bad_merge_keys=self._at(bad.column("row").to_numpy(), times),
+            merge_keys=self._values_at(offsets, times),
+            bad_merge_keys=self._values_at(bad.column("row").to_numpy(), times),
             truncated=BadRows(bad, np.concatenate(truncated)).truncated_among(offsets),
             tombstones=len(times) - len(offsets) - len(bad),
         )
 
-    def _at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _values_at(self, offsets: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the values of the records at these offsets; ``values``: those of all records."""
-        known = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
-        return values if len(offsets) == len(values) else values[np.searchsorted(known, offsets)]
+        all_offsets = np.concatenate([part.column("offset").to_numpy() for part in self.parts])
+        return values if len(offsets) == len(values) else values[np.searchsorted(all_offsets, offsets)]
 
     @property
     def place(self) -> tuple[str, int, int]:
         """Topic, partition and offset of the first record, which determine the order of arrival."""
-        found = self.parts[0].slice(0, 1).select(["topic", "partition", "offset"])  # Python may not have its timestamp
-        first = found.to_pylist()[0]
-        return first["topic"], first["partition"], first["offset"]
+        start = self.parts[0].slice(0, 1).select(["topic", "partition", "offset"])  # Python may not have its timestamp
+        row = start.to_pylist()[0]
+        return row["topic"], row["partition"], row["offset"]
 
 
-class _Timed(NamedTuple):
+class _TimedRecords(NamedTuple):
     """Records with timestamps in microseconds, null if a record has none."""
 
     table: pa.Table
@@ -396,11 +403,11 @@ class _Timed(NamedTuple):
     """These records as bad rows."""
 
     @classmethod
-    def of(cls, table: pa.Table) -> _Timed:
+    def of(cls, table: pa.Table) -> _TimedRecords:
         column = table.column("timestamp")
         values, valid = to_integers(column)
         scale = 1000 if column.type == MILLISECONDS else 1
-        out_of_range = (values > _FURTHEST // scale) | (values < -_FURTHEST // scale)
+        out_of_range = (values > _LARGEST_TIME // scale) | (values < -_LARGEST_TIME // scale)
         absent = out_of_range | (values == _NO_TIME // scale)
         if valid is not None:
             absent |= ~valid
@@ -410,7 +417,7 @@ class _Timed(NamedTuple):
         timed = table.set_column(table.column_names.index("timestamp"), "timestamp", micros)
         if not out_of_range.any():
             return cls(timed, None, NO_BAD_ROWS.rows)
-        return cls(timed, out_of_range, _untimed(table.filter(pa.array(out_of_range)), values[out_of_range]))
+        return cls(timed, out_of_range, _bad_time_rows(table.filter(pa.array(out_of_range)), values[out_of_range]))
 
     def merge_keys(self) -> NDArray[np.int64]:
         """Returns the timestamps by which partitions are merged. A record with a timestamp outside the years 1 to 9999
@@ -419,7 +426,7 @@ class _Timed(NamedTuple):
         return np.where((keys < EARLIEST) | (keys > LATEST), NONE, keys)
 
 
-def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
+def _bad_time_rows(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
     """Returns records as bad rows, because of these timestamps."""
     columns = python_columns(table.set_column(table.column_names.index("timestamp"), "timestamp", [milliseconds]))
     reason = "the record's timestamp, {} milliseconds since 1970, does not fit into microseconds; is it in nanoseconds?"
@@ -429,15 +436,15 @@ def _untimed(table: pa.Table, milliseconds: NDArray[np.int64]) -> pa.Table:
     ).rows
 
 
-def _chunk(spout: KafkaSpout, schema: pa.Schema, timed: _Timed) -> Chunk:
+def _read_timed(spout: KafkaSpout, schema: pa.Schema, timed: _TimedRecords) -> Chunk:
     """Returns the good rows, their offsets, and the bad rows."""
     if timed.out_of_range is None:
-        return _parsed(spout, schema, timed.table)
-    rows, offsets, bad = _parsed(spout, schema, timed.table.filter(pa.array(~timed.out_of_range)))
+        return _parse(spout, schema, timed.table)
+    rows, offsets, bad = _parse(spout, schema, timed.table.filter(pa.array(~timed.out_of_range)))
     return rows, offsets, BadRows(pa.concat_tables([bad.rows, timed.bad]).sort_by("row"), bad.truncated)
 
 
-def _parsed(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
+def _parse(spout: KafkaSpout, schema: pa.Schema, table: pa.Table) -> Chunk:
     """Returns the good rows, their offsets, and the bad rows, of records with timestamps in range."""
     if spout.declared is not None:
         return decode(spout.rows, table)
@@ -459,8 +466,8 @@ def ingest_records(
     return executor.map(ingest, replace_merged(splits, executor, context, slots), context)
 
 
-def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Table:
-    """Returns rows as records. The id of each record is ``name`` and a number, counted from ``first``.
+def outgoing(table: pa.Table, topic: str | None, name: str, first_number: int) -> pa.Table:
+    """Returns rows as records. The id of each record is ``name`` and a number, counted from ``first_number``.
 
     ``topic``: for rows without a topic of their own. Raises DataError for a row without any topic.
     """
@@ -473,43 +480,43 @@ def outgoing(table: pa.Table, topic: str | None, name: str, first: int) -> pa.Ta
             why="its column 'topic' is null, and the sink names none",
             do="give every row a topic, or the sink: kafka(servers, 'topic')",
         )
-    numbers = pa.array(np.arange(first, first + rows)).cast(pa.string())
+    numbers = pa.array(np.arange(first_number, first_number + rows)).cast(pa.string())
     columns = [topics]
     columns += [
         table.column(field.name).cast(field.type) if field.name in table.column_names else pa.nulls(rows, field.type)
         for field in (_OUTGOING.field("partition"), _OUTGOING.field("key"), _OUTGOING.field("value"))
     ]
-    given = _whole(table.column("headers")) if "headers" in table.column_names else None
-    columns.append(_with_ids(given, pc.binary_join_element_wise(name, numbers, "/")))
+    headers = _as_one_chunk(table.column("headers")) if "headers" in table.column_names else None
+    columns.append(_with_ids(headers, pc.binary_join_element_wise(name, numbers, "/")))
     return pa.Table.from_arrays(columns, schema=_OUTGOING)
 
 
-def _with_ids(given: pa.Array | None, ids: pa.Array) -> pa.Array:
+def _with_ids(headers: pa.Array | None, ids: pa.Array) -> pa.Array:
     """Returns the headers with the id at the end; it replaces an earlier id."""
     rows = len(ids)
-    if given is None:
+    if headers is None:
         lengths, keys, values = np.zeros(rows, np.int64), pa.array([], pa.string()), pa.array([], pa.binary())
     else:
-        if pa.types.is_map(given.type):
-            pair = pa.struct([("key", given.type.key_type), ("value", given.type.item_type)])
-            given = given.cast(pa.list_(pair))
-        lengths = pc.list_value_length(given).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        flat = given.flatten()
+        if pa.types.is_map(headers.type):
+            pair = pa.struct([("key", headers.type.key_type), ("value", headers.type.item_type)])
+            headers = headers.cast(pa.list_(pair))
+        lengths = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        flat = headers.flatten()
         keys, values = flat.field(0), flat.field(1).cast(pa.binary())
-        ours = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
-        if ours.any():  # from another topology: consumers must find only one id
-            lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~ours], minlength=rows)
-            keys, values = keys.filter(pa.array(~ours)), values.filter(pa.array(~ours))
+        is_old_id = pc.equal(keys, ID_HEADER).fill_null(False).to_numpy(zero_copy_only=False)
+        if is_old_id.any():  # from another topology: consumers must find only one id
+            lengths = np.bincount(np.repeat(np.arange(rows), lengths)[~is_old_id], minlength=rows)
+            keys, values = keys.filter(pa.array(~is_old_id)), values.filter(pa.array(~is_old_id))
     edges = np.concatenate([[0], np.cumsum(lengths + 1)])
     indices = np.empty(edges[-1], np.int64)
-    own = np.zeros(len(indices), np.bool_)
-    own[edges[1:] - 1] = True
-    indices[~own], indices[own] = np.arange(len(keys)), len(keys) + np.arange(rows)
+    is_new_id = np.zeros(len(indices), np.bool_)
+    is_new_id[edges[1:] - 1] = True
+    indices[~is_new_id], indices[is_new_id] = np.arange(len(keys)), len(keys) + np.arange(rows)
     names = pa.concat_arrays([keys, pa.array([ID_HEADER] * rows, pa.string())]).take(pa.array(indices))
     texts = pa.concat_arrays([values, ids.cast(pa.binary())]).take(pa.array(indices))
     pairs = pa.StructArray.from_arrays([names, texts], fields=list(_HEADER))
     return pa.ListArray.from_arrays(pa.array(edges, pa.int32()), pairs, type=pa.list_(_HEADER))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _as_one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

@@ -42,18 +42,18 @@ class TraceContexts:
     """The samples of one bolt in one task."""
 
     def __init__(self) -> None:
-        self.of_ends: dict[int, tuple[str, ...]] = {}
+        self.by_window_end: dict[int, tuple[str, ...]] = {}
         """The samples by the end of their windows, in microseconds."""
 
-    def look_at(self, window: TupleWindow) -> None:
+    def sample_window(self, window: TupleWindow) -> None:
         """Takes samples of a window, if it is the first with its end; reads only the sampled rows."""
         end = window.end_timestamp
-        if end in self.of_ends or len(self.of_ends) >= MOST_ENDS or not len(window):
+        if end in self.by_window_end or len(self.by_window_end) >= MOST_ENDS or not len(window):
             return
         chosen = np.unique(np.linspace(0, len(window) - 1, MOST_CONTEXTS).astype(np.int64))
         members = np.asarray(window.members)[chosen]
         found = window.source.table(members).column(TRACEPARENT).to_pylist()
-        self.of_ends[end] = tuple(dict.fromkeys(filter(None, found)))
+        self.by_window_end[end] = tuple(dict.fromkeys(filter(None, found)))
 
 
 def carries_contexts(schema: pa.Schema) -> bool:
@@ -62,7 +62,9 @@ def carries_contexts(schema: pa.Schema) -> bool:
     return index >= 0 and bool(pa.types.is_string(schema.field(index).type))
 
 
-def merged(one: Mapping[int, Sequence[str]], other: Mapping[int, Sequence[str]]) -> dict[int, tuple[str, ...]]:
+def merge_trace_samples(
+    one: Mapping[int, Sequence[str]], other: Mapping[int, Sequence[str]]
+) -> dict[int, tuple[str, ...]]:
     """Returns the combined samples of two sets of tasks."""
     return {
         end: tuple(dict.fromkeys([*one.get(end, ()), *other.get(end, ())]))[:MOST_CONTEXTS] for end in {**one, **other}
@@ -128,10 +130,10 @@ def event_ids(table: pa.Table) -> list[str | None]:
     column."""
     if ID not in table.column_names:
         return [None] * table.num_rows
-    return [_id(name) for name in table.column(ID).to_pylist()]
+    return [_id_or_none(name) for name in table.column(ID).to_pylist()]
 
 
-def _id(name: object) -> str | None:
+def _id_or_none(name: object) -> str | None:
     return None if name is None else str(name)
 
 
@@ -164,15 +166,15 @@ def fired_rows(node: WindowedNode, batch: int, fired: FiredSums) -> Iterator[dic
     if fired.sums.trace_index is None:
         yield from (_window_row(node, batch, window, None, None, None) for window in fired.tuple_windows)
         return
-    for window, (state, fresh) in zip(fired.tuple_windows, fired.traced_by_window(), strict=True):
-        of_rows = list(_traced_events(state))
-        new = [events for events, is_new in zip(of_rows, fresh.tolist(), strict=True) if is_new]
-        yield _window_row(node, batch, window, _in_order(of_rows), _in_order(new), None)
+    for window, (state, new_flags) in zip(fired.tuple_windows, fired.traced_by_window(), strict=True):
+        events_of_rows = list(_traced_events(state))
+        new = [events for events, is_new in zip(events_of_rows, new_flags.tolist(), strict=True) if is_new]
+        yield _window_row(node, batch, window, _ids_in_order(events_of_rows), _ids_in_order(new), None)
 
 
-def _in_order(of_rows: Sequence[Sequence[tuple[int, str | None]]]) -> list[str | None]:
+def _ids_in_order(events_of_rows: Sequence[Sequence[tuple[int, str | None]]]) -> list[str | None]:
     """Returns the ids of the events of rows, by time, then by arrival."""
-    return [name for _, name in sorted(chain.from_iterable(of_rows), key=itemgetter(0))]
+    return [name for _, name in sorted(chain.from_iterable(events_of_rows), key=itemgetter(0))]
 
 
 def _window_row(
@@ -197,7 +199,7 @@ def _window_row(
         "expired": expired,
         "key": None if window.key is None else json.dumps(window.key, default=str),
         "kind": window.kind,
-        "pane": None if pane is None else _pane(pane),
+        "pane": None if pane is None else _pane_as_json(pane),
         "by": window.fired_by,
     }
 
@@ -223,10 +225,10 @@ def joined_rows(
         }  # fmt: skip
 
 
-def ids_of(traced: State) -> pa.Table:
-    """Returns the ids of the events in folded rows, as the table of event ids; ``traced``: the tracing state of the
-    rows."""
-    ids = [name for row_events in _traced_events(traced) for _, name in row_events]
+def ids_of(trace_state: State) -> pa.Table:
+    """Returns the ids of the events in folded rows, as the table of event ids; ``trace_state``: the tracing state of
+    the rows."""
+    ids = [name for row_events in _traced_events(trace_state) for _, name in row_events]
     return pa.table({ID: pa.array(ids, pa.string())})
 
 
@@ -234,10 +236,10 @@ def _traced_events(state: State | None) -> Iterator[list[tuple[int, str | None]]
     """Yields, for each row, (time, id) of its events, in order."""
     times, names = state or ([], [])
     for row_times, row_ids in zip(times, names, strict=True):
-        yield list(zip(row_times.as_py(), map(_id, row_ids.as_py()), strict=True))
+        yield list(zip(row_times.as_py(), map(_id_or_none, row_ids.as_py()), strict=True))
 
 
-def _pane(pane: Pane) -> str:
+def _pane_as_json(pane: Pane) -> str:
     return json.dumps({"index": pane.index, "timing": pane.timing.value, "last": pane.last})
 
 
@@ -246,15 +248,15 @@ def _pane(pane: Pane) -> str:
 
 _MOST_MESSAGES = 5
 """Most unreadable rows in the log, for each task and batch; all of them are on the error streams."""
-SAMPLED = 5
+MOST_SAMPLES = 5
 """Most rejected events that are recorded, for each bolt, task and batch; the last are kept."""
 
 
 class Ledger:
     """The records of one task in one batch."""
 
-    def __init__(self, topology: Graph, *, traced: bool, samples: bool = False) -> None:
-        self.traced = traced
+    def __init__(self, topology: Graph, *, tracing: bool, samples: bool = False) -> None:
+        self.tracing = tracing
         """True if tracing is on."""
         self.samples = samples
         """True if rejected events are sampled."""
@@ -269,7 +271,7 @@ class Ledger:
 
     def count(self, node: WindowedNode, input_index: int, account: str, rows: int) -> None:
         """Adds a number of events of an input to an account."""
-        self._counter(node, account)[input_index] += rows
+        self._counts_by_input(node, account)[input_index] += rows
 
     def count_all(
         self, node: WindowedNode, account: str, inputs: NDArray[np.int8] | int, rows: int, copies: int = 1
@@ -281,7 +283,7 @@ class Ledger:
         if isinstance(inputs, int):
             self.count(node, inputs, account, rows * copies)
         else:
-            self._counter(node, account)[:] += copies * np.bincount(inputs, minlength=len(node.inputs))
+            self._counts_by_input(node, account)[:] += copies * np.bincount(inputs, minlength=len(node.inputs))
 
     def count_chosen(
         self,
@@ -294,13 +296,13 @@ class Ledger:
         """Adds the chosen events to an account, times ``copies``; ``inputs``: the input index of each event, or of
         all."""
         if chosen.any():
-            of_chosen = inputs if isinstance(inputs, int) else inputs[chosen]
-            self.count_all(node, account, of_chosen, int(np.count_nonzero(chosen)), copies)
+            chosen_inputs = inputs if isinstance(inputs, int) else inputs[chosen]
+            self.count_all(node, account, chosen_inputs, int(np.count_nonzero(chosen)), copies)
 
     def count_by_stream(self, node: WindowedNode, counts: Mapping[str, NDArray[np.int64]]) -> None:
         """Adds counts, by input, to accounts."""
         for account, by_stream in counts.items():
-            self._counter(node, account)[:] += by_stream
+            self._counts_by_input(node, account)[:] += by_stream
 
     def note_progress(self, node: WindowedNode, input_index: int, progress: InputProgress) -> None:
         """Records how far the events of an input have advanced time."""
@@ -311,18 +313,18 @@ class Ledger:
         """Records the ends, in microseconds, of fired windows."""
         self._window_ends.setdefault(node.name, Counter()).update(ends)
 
-    def note_trace_contexts(self, node: WindowedNode, of_ends: Mapping[int, Sequence[str]]) -> None:
+    def note_trace_contexts(self, node: WindowedNode, by_window_end: Mapping[int, Sequence[str]]) -> None:
         """Records samples of trace contexts, by the end of their windows in microseconds."""
-        self._trace_contexts[node.name] = merged(self._trace_contexts.get(node.name, {}), of_ends)
+        self._trace_contexts[node.name] = merge_trace_samples(self._trace_contexts.get(node.name, {}), by_window_end)
 
     def trace(self, kind: str, row: dict[str, Any]) -> None:
         """Adds a trace row, if tracing is on."""
-        if self.traced:
+        if self.tracing:
             self._traces.setdefault(kind, []).append(row)
 
     def sample(self, event: RejectedEvent) -> None:
         """Records a rejected event; only the last few are kept."""
-        self._rejected_events.setdefault(event.bolt, deque(maxlen=SAMPLED)).append(event)
+        self._rejected_events.setdefault(event.bolt, deque(maxlen=MOST_SAMPLES)).append(event)
 
     def note_unreadable(self, component: str, source: str, reason: str) -> None:
         """Records a message about bad input. Raises DataError if the topology stops on invalid input."""
@@ -344,7 +346,7 @@ class Ledger:
                 for bolt, accounts in self._counts.items()
             },
             inputs=self._inputs,
-            traced=[
+            trace_refs=[
                 (name, writer.add(pa.Table.from_pylist(rows, schema=TRACES[name])))
                 for name, rows in self._traces.items()
             ],
@@ -354,6 +356,6 @@ class Ledger:
             rejected_events=[event for events in self._rejected_events.values() for event in events],
         )
 
-    def _counter(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
+    def _counts_by_input(self, node: WindowedNode, account: str) -> NDArray[np.int64]:
         """Returns the counts of an account, one for each input."""
         return self._counts.setdefault(node.name, {}).setdefault(account, np.zeros(len(node.inputs), np.int64))

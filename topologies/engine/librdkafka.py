@@ -21,15 +21,15 @@ from topologies.engine.kafka_records import (
     MILLISECONDS,
     UNKNOWN_ID,
     Admin,
-    AdminOf,
     OffsetRange,
-    Place,
+    OpenAdmin,
     Records,
     TopicInfo,
+    TopicPartition,
     deleted_unread,
     ends_earlier,
+    errors_about,
     missing_topics,
-    naming,
     no_answer,
     no_partition,
     no_topic,
@@ -64,7 +64,7 @@ from windowing.errors import ConfigError, DataError, EnvironmentMissing, Unreach
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics, which patterns do not match."""
-_PASSING = (
+_TRANSIENT = (
     "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE",
     "_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE",
     "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION", "NOT_CONTROLLER", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR",
@@ -109,13 +109,13 @@ def check_options(topology: Graph) -> None:
         if isinstance(sink.sink, KafkaSink):
             need_confluent(f"sink {name!r} writes it")
             whose = f"sink {name!r}"
-            made("Producer", whose, writing_settings(whose, sink.sink.servers, sink.sink.options))
+            make_client("Producer", whose, writing_settings(whose, sink.sink.servers, sink.sink.options))
 
 
 def check_spout_options(name: str, spout: KafkaSpout) -> None:
     """Raises ConfigError for options that a local run or librdkafka does not support."""
     whose = f"spout {name!r}"
-    made("Consumer", whose, reading_settings(whose, spout.servers, spout.options))
+    make_client("Consumer", whose, reading_settings(whose, spout.servers, spout.options))
 
 
 def confluent() -> ModuleType:
@@ -131,7 +131,7 @@ def _admin_module() -> ModuleType:
     return confluent_kafka.admin
 
 
-_READING = {
+_OUR_CONSUMER = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
@@ -139,7 +139,7 @@ _READING = {
 }
 _LARGEST = 1_000_000
 """librdkafka's default for a producer's largest record, in bytes."""
-_ORDERLY = {
+_OUR_PRODUCER = {
     "enable.idempotence": True,
     # With two concurrent requests, a broker that has just made a topic may refuse the first and accept the second as
     # the producer's first. Then the first request is lost but reported as delivered (KAFKA-15591).
@@ -153,38 +153,38 @@ _ORDERLY = {
 
 def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Returns the settings of a consumer from users' ``options``. Raises ConfigError."""
-    given = settings_for(whose, servers, {**READING, **options})
+    users_settings = settings_for(whose, servers, {**READING, **options})
     # Even if much has been fetched, the next request is not delayed for a whole second. Partitions that are read from
     # another position wait for the request that is under way.
-    waiting = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
-    least = str(given.get("fetch.max.bytes", ""))
-    if least.isdigit() and int(least) < _LARGEST:  # else it refuses a record of a producer's largest size
-        waiting["message.max.bytes"] = least
-    return {**waiting, **given, **_READING}
+    our_defaults = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
+    fetch_bytes = str(users_settings.get("fetch.max.bytes", ""))
+    if fetch_bytes.isdigit() and int(fetch_bytes) < _LARGEST:  # else it refuses a record of a producer's largest size
+        our_defaults["message.max.bytes"] = fetch_bytes
+    return {**our_defaults, **users_settings, **_OUR_CONSUMER}
 
 
 def writing_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Returns the settings of a producer from users' ``options``. Raises ConfigError."""
     options = {**WRITING, **options}
-    given = settings_for(whose, servers, options)
-    known = milliseconds(options, "kafka.max.block.ms")
-    own = {**_ORDERLY, "topic.metadata.propagation.max.ms": known}
+    users_settings = settings_for(whose, servers, options)
+    max_block = milliseconds(options, "kafka.max.block.ms")
+    our_defaults = {**_OUR_PRODUCER, "topic.metadata.propagation.max.ms": max_block}
     # As Java's producer, which then is idempotent only if that is set too.
-    if given.get("acks", "all") not in ("all", "-1") or given.get("retries") == "0":
-        own["enable.idempotence"] = False
-    return {**own, **given, "delivery.report.only.error": True}
+    if users_settings.get("acks", "all") not in ("all", "-1") or users_settings.get("retries") == "0":
+        our_defaults["enable.idempotence"] = False
+    return {**our_defaults, **users_settings, "delivery.report.only.error": True}
 
 
 def settings_for(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     try:
-        own = librdkafka_settings(options)
+        users_settings = librdkafka_settings(options)
     except ConfigError as error:
         raise ConfigError(f"{whose}: {error.what}", why=error.why, do=error.do) from None
     # librdkafka would print to standard error that a broker is away; the important facts are in the errors.
-    return {"log_level": 0, "client.id": "windbolt", **own, "bootstrap.servers": servers}
+    return {"log_level": 0, "client.id": "windbolt", **users_settings, "bootstrap.servers": servers}
 
 
-def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
+def make_client(kind: str, whose: str, settings: dict[str, Any]) -> Any:
     """Returns a client. Raises ConfigError for settings that librdkafka refuses; the text has the names of options,
     without values."""
     make = _admin_module().AdminClient if kind == "AdminClient" else getattr(confluent(), kind)
@@ -201,8 +201,8 @@ def made(kind: str, whose: str, settings: dict[str, Any]) -> Any:
         ) from None
 
 
-def is_passing(error: Any) -> bool:
-    return error.name() in _PASSING or error.retriable()
+def is_transient_error(error: Any) -> bool:
+    return error.name() in _TRANSIENT or error.retriable()
 
 
 # Requests about topics.
@@ -221,20 +221,28 @@ class LibrdkafkaAdmin(Admin):
     def describe(self, topics: Collection[str]) -> dict[str, TopicInfo]:
         if not topics:
             return {}
-        asked = self._client.describe_topics(confluent().TopicCollection(list(topics)), request_timeout=self.seconds)
-        descriptions = {topic: answer.result() for topic, answer in asked.items()}
-        return {topic: TopicInfo(_id(each.topic_id), len(each.partitions)) for topic, each in descriptions.items()}
+        futures = self._client.describe_topics(confluent().TopicCollection(list(topics)), request_timeout=self.seconds)
+        descriptions = {topic: answer.result() for topic, answer in futures.items()}
+        return {
+            topic: TopicInfo(_javas_id(each.topic_id), len(each.partitions)) for topic, each in descriptions.items()
+        }
 
-    def ends(self, places: Collection[Place], *, first: bool = False, committed: bool = False) -> dict[Place, int]:
+    def ends(
+        self, topic_partitions: Collection[TopicPartition], *, first: bool = False, committed: bool = False
+    ) -> dict[TopicPartition, int]:
         """Returns the ends of partitions; ``committed``: only up to the first open transaction."""
         spec = _admin_module().OffsetSpec
-        return self._offsets(dict.fromkeys(places, spec.earliest() if first else spec.latest()), committed=committed)
+        return self._offsets(
+            dict.fromkeys(topic_partitions, spec.earliest() if first else spec.latest()), committed=committed
+        )
 
-    def at(self, places: Collection[Place], moment: int, *, committed: bool = False) -> dict[Place, int]:
+    def at(
+        self, topic_partitions: Collection[TopicPartition], moment: int, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
         """Returns, for each partition, the offset of the first record with this timestamp in milliseconds, or a later
         one; -1 if there is none. ``committed``: as for ``ends``."""
         spec = _admin_module().OffsetSpec.for_timestamp(moment)
-        return self._offsets(dict.fromkeys(places, spec), committed=committed)
+        return self._offsets(dict.fromkeys(topic_partitions, spec), committed=committed)
 
     def limits(self, topics: Collection[str]) -> dict[str, int]:
         configs = self._configs("TOPIC", topics)
@@ -249,57 +257,60 @@ class LibrdkafkaAdmin(Admin):
         """Lets librdkafka report events of its connections."""
         self._client.poll(0)
 
-    def _offsets(self, asked: Mapping[Place, Any], *, committed: bool = False) -> dict[Place, int]:
-        if not asked:
+    def _offsets(self, specs: Mapping[TopicPartition, Any], *, committed: bool = False) -> dict[TopicPartition, int]:
+        if not specs:
             return {}
         module = confluent()
         level = module.IsolationLevel.READ_COMMITTED if committed else module.IsolationLevel.READ_UNCOMMITTED
-        request = {module.TopicPartition(*place): spec for place, spec in asked.items()}
+        request = {module.TopicPartition(*topic_partition): spec for topic_partition, spec in specs.items()}
         answers: Mapping[Any, Future[Any]] = self._client.list_offsets(
             request, isolation_level=level, request_timeout=self.seconds
         )
-        return {(place.topic, place.partition): int(answer.result().offset) for place, answer in answers.items()}
+        return {
+            (topic_partition.topic, topic_partition.partition): int(answer.result().offset)
+            for topic_partition, answer in answers.items()
+        }
 
     def _configs(self, kind: str, names: Collection[str]) -> dict[str, dict[str, Any]]:
         resource = _admin_module().ConfigResource
-        asked = {resource(kind, name): name for name in names}
-        answers = self._client.describe_configs(list(asked), request_timeout=self.seconds)
+        names_by_resource = {resource(kind, name): name for name in names}
+        answers = self._client.describe_configs(list(names_by_resource), request_timeout=self.seconds)
         try:
             return {
-                asked[each]: {name: entry.value for name, entry in answer.result().items()}
+                names_by_resource[each]: {name: entry.value for name, entry in answer.result().items()}
                 for each, answer in answers.items()
             }
         except confluent().KafkaException as error:  # not every user may query the settings
-            if is_passing(error.args[0]):
+            if is_transient_error(error.args[0]):
                 raise
             return {}
 
 
-def _id(found: Any) -> str:
+def _javas_id(librdkafkas_id: Any) -> str:
     """Returns an id in Java's notation."""
-    return UNKNOWN_ID if found is None else str(found).replace("+", "-").replace("/", "_")
+    return UNKNOWN_ID if librdkafkas_id is None else str(librdkafkas_id).replace("+", "-").replace("/", "_")
 
 
 class Admins:
     """The clients of a run, which stay connected."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[Any, ...], LibrdkafkaAdmin] = {}
+        self._clients: dict[tuple[Any, ...], LibrdkafkaAdmin] = {}
 
     @contextmanager
-    def of(self, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[LibrdkafkaAdmin]:
+    def open(self, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[LibrdkafkaAdmin]:
         """Yields a client. Raises UnreachableError if no server responds."""
         admin = self._client(whose, servers, options)
         try:
             yield admin
         except confluent().KafkaException as raised:
             admin.poll()
-            error, passing = raised.args[0], is_passing(raised.args[0])
-            last = admin.errors[-1].str() if admin.errors else ""
-            why = error.str() if not last or last in error.str() else f"{error.str()}; {last}"
-            raise no_answer(whose, servers, why, transient=passing) from None
+            error, transient = raised.args[0], is_transient_error(raised.args[0])
+            last_error = admin.errors[-1].str() if admin.errors else ""
+            why = error.str() if not last_error or last_error in error.str() else f"{error.str()}; {last_error}"
+            raise no_answer(whose, servers, why, transient=transient) from None
 
-    def retried(
+    def with_retries(
         self, whose: str, servers: str, options: Mapping[str, str], ask: Callable[[LibrdkafkaAdmin], Any]
     ) -> Any:
         """Returns the result of a request, which is repeated while brokers are away, for as long as Spark's connector
@@ -308,7 +319,7 @@ class Admins:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                with self.of(whose, servers, options) as admin:
+                with self.open(whose, servers, options) as admin:
                     return ask(admin)
             except UnreachableError as error:
                 if not error.transient or time.monotonic() >= deadline:
@@ -317,15 +328,17 @@ class Admins:
 
     def _client(self, whose: str, servers: str, options: Mapping[str, str]) -> LibrdkafkaAdmin:
         key = (servers, *sorted(options.items()))
-        if key not in self._open:
-            first = {**FIRST, **kafka_settings(options)}
+        if key not in self._clients:
+            timeout_options = {**FIRST, **kafka_settings(options)}
             errors: deque[Any] = deque(maxlen=1)
             settings = settings_for(whose, servers, {name: each for name, each in options.items() if _is_kafkas(name)})
-            settings["socket.timeout.ms"] = milliseconds(first, "request.timeout.ms")
+            settings["socket.timeout.ms"] = milliseconds(timeout_options, "request.timeout.ms")
             settings["error_cb"] = errors.append
-            client = made("AdminClient", whose, settings)
-            self._open[key] = LibrdkafkaAdmin(client, milliseconds(first, "default.api.timeout.ms") / 1000, errors)
-        return self._open[key]
+            client = make_client("AdminClient", whose, settings)
+            self._clients[key] = LibrdkafkaAdmin(
+                client, milliseconds(timeout_options, "default.api.timeout.ms") / 1000, errors
+            )
+        return self._clients[key]
 
 
 def _is_kafkas(name: str) -> bool:
@@ -335,7 +348,7 @@ def _is_kafkas(name: str) -> bool:
 # The part of a spout's topics that a batch reads, planned as Spark's connector does.
 
 
-Ends = dict[Place, int]
+EndOffsets = dict[TopicPartition, int]
 """For each partition, the offset after the last record of any batch so far."""
 
 
@@ -345,102 +358,115 @@ class Topics:
     def __init__(self, name: str, spout: KafkaSpout, admins: Admins) -> None:
         """Raises ConfigError for a pattern that Python does not support."""
         self.name, self.spout, self._admins = name, spout, admins
-        self.latest: Ends = {}
+        self.latest_ends: EndOffsets = {}
         """The end of each partition at the last request."""
-        self._committed = kafka_settings(READING, spout.options).get("isolation.level") == "read_committed"
+        self._reads_committed = kafka_settings(READING, spout.options).get("isolation.level") == "read_committed"
 
-    def first(self) -> Ends:
+    def start_offsets(self) -> EndOffsets:
         """Returns the offsets where a new run begins."""
-        return dict(self._ask(self._first))
+        return dict(self._ask(self._start_offsets))
 
-    def all_batches(self, before: Ends) -> Iterator[tuple[Ends, list[str]]]:
+    def all_batches(self, before: EndOffsets) -> Iterator[tuple[EndOffsets, list[str]]]:
         """Yields the ends of each batch up to the present end of the topics, with messages for the user."""
-        until, complaints = self._until(before)
+        present_ends, complaints = self._checked_ends(before)
         while True:
-            ends = self._limited(before, until)
+            ends = self._within_limit(before, present_ends)
             yield ends, complaints
-            if ends == until:
+            if ends == present_ends:
                 return
             before, complaints = ends, []
 
-    def next_batch(self, before: Ends) -> tuple[Ends, list[str]]:
+    def next_batch(self, before: EndOffsets) -> tuple[EndOffsets, list[str]]:
         """Returns the ends of the next batch, or ``before`` if there are no new records; and messages for the user."""
-        until, complaints = self._until(before)
-        return self._limited(before, until), complaints
+        present_ends, complaints = self._checked_ends(before)
+        return self._within_limit(before, present_ends), complaints
 
-    def _until(self, before: Ends) -> tuple[Ends, list[str]]:
+    def _checked_ends(self, before: EndOffsets) -> tuple[EndOffsets, list[str]]:
         """Returns the present ends, and messages about deleted topics and records. Raises DataError if the spout must
         not lose any."""
-        self.latest = latest = dict(self._ask(self._latest))
-        losing, complaints, gone = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
-        for topic, partition in sorted(before.keys() - latest.keys()):
-            gone.setdefault(topic, []).append(partition)
-        if gone and not losing:
-            topic, numbers = next(iter(gone.items()))
-            raise _of_spout(self.name, deleted_unread(f"topic {topic!r} has no partition {numbers[0]} any more"))
-        for topic, numbers in gone.items():
-            those = f"partition{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-            complaints.append(f"{self.name}: topic {topic}, {those}: deleted; what was not read of it is lost")
-        back = [place for place, end in sorted(before.items()) if latest.get(place, end) < end]
-        if back and not losing:
-            topic, partition = back[0]
-            moved = f"partition {partition} of topic {topic!r} ended at {before[back[0]]}, and ends at "
-            raise _of_spout(self.name, ends_earlier(f"{moved}{latest[back[0]]} now"))
-        for topic, partition in back:
+        self.latest_ends = present_ends = dict(self._ask(self._present_ends))
+        may_lose_records, complaints, deleted = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
+        for topic, partition in sorted(before.keys() - present_ends.keys()):
+            deleted.setdefault(topic, []).append(partition)
+        if deleted and not may_lose_records:
+            topic, numbers = next(iter(deleted.items()))
+            raise _spout_error(self.name, deleted_unread(f"topic {topic!r} has no partition {numbers[0]} any more"))
+        for topic, numbers in deleted.items():
+            partitions_in_words = f"partition{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
             complaints.append(
-                f"{self.name}: topic {topic}, partition {partition}: it ends at offset {latest[topic, partition]}, and "
-                f"was read up to {before[topic, partition]}; what is new before that is not read"
+                f"{self.name}: topic {topic}, {partitions_in_words}: deleted; what was not read of it is lost"
             )
-        return latest, complaints
+        going_back = [
+            topic_partition
+            for topic_partition, end in sorted(before.items())
+            if present_ends.get(topic_partition, end) < end
+        ]
+        if going_back and not may_lose_records:
+            topic, partition = going_back[0]
+            ended, ends = before[topic, partition], present_ends[topic, partition]
+            change = f"partition {partition} of topic {topic!r} ended at {ended}, and ends at {ends} now"
+            raise _spout_error(self.name, ends_earlier(change))
+        for topic, partition in going_back:
+            ended, ends = before[topic, partition], present_ends[topic, partition]
+            complaints.append(
+                f"{self.name}: topic {topic}, partition {partition}: it ends at offset {ends}, and was read up to "
+                f"{ended}; what is new before that is not read"
+            )
+        return present_ends, complaints
 
-    def _limited(self, before: Ends, until: Ends) -> Ends:
+    def _within_limit(self, before: EndOffsets, present_ends: EndOffsets) -> EndOffsets:
         """Returns the ends of a batch of at most as many records as the spout allows. Partitions share the limit in
         proportion to their waiting records, with the arithmetic of Spark's connector."""
         limit = self.spout.records_per_batch or RECORDS_PER_BATCH
-        waiting = {place: size for place, end in until.items() if (size := end - before.get(place, 0)) > 0}
+        waiting = {
+            topic_partition: size
+            for topic_partition, end in present_ends.items()
+            if (size := end - before.get(topic_partition, 0)) > 0
+        }
         total = sum(waiting.values())
-        ends = dict(until)
-        for place, size in waiting.items():
+        ends = dict(present_ends)
+        for topic_partition, size in waiting.items():
             share = limit * (size / total)
             number = -int(-share // 1) if share < 1 else int(share)
-            ends[place] = min(until[place], before.get(place, 0) + number)
+            ends[topic_partition] = min(present_ends[topic_partition], before.get(topic_partition, 0) + number)
         return ends
 
-    def _ask(self, request: Callable[[LibrdkafkaAdmin], Ends]) -> Ends:
+    def _ask(self, request: Callable[[LibrdkafkaAdmin], EndOffsets]) -> EndOffsets:
         spout = self.spout
-        found: Ends = self._admins.retried(f"spout {self.name!r}", spout.servers, spout.options, request)
+        found: EndOffsets = self._admins.with_retries(f"spout {self.name!r}", spout.servers, spout.options, request)
         return found
 
-    def _first(self, admin: LibrdkafkaAdmin) -> Ends:
-        places, starting = self._places(admin), self.spout.starting
+    def _start_offsets(self, admin: LibrdkafkaAdmin) -> EndOffsets:
+        topic_partitions, starting = self._topic_partitions(admin), self.spout.starting
         match starting:
             case "earliest":
-                return admin.ends(places, first=True)
+                return admin.ends(topic_partitions, first=True)
             case "latest":
-                return self._present(admin, places)
+                return self._ends_of(admin, topic_partitions)
             case datetime():
-                first = admin.at(places, since_1970(starting), committed=self._committed)
-                ends = self._present(admin, [place for place, offset in first.items() if offset < 0])
-                return first | ends
+                found = admin.at(topic_partitions, since_1970(starting), committed=self._reads_committed)
+                later = [topic_partition for topic_partition, offset in found.items() if offset < 0]
+                return found | self._ends_of(admin, later)
             case offsets:
                 assert not isinstance(offsets, str)
-                given = {(topic, number): at for topic in offsets for number, at in offsets[topic].items()}
-                return admin.ends([place for place in places if place not in given], first=True) | given
+                named = {(topic, number): at for topic in offsets for number, at in offsets[topic].items()}
+                others = [each for each in topic_partitions if each not in named]
+                return admin.ends(others, first=True) | named
 
-    def _latest(self, admin: LibrdkafkaAdmin) -> Ends:
-        return self._present(admin, self._places(admin))
+    def _present_ends(self, admin: LibrdkafkaAdmin) -> EndOffsets:
+        return self._ends_of(admin, self._topic_partitions(admin))
 
-    def _present(self, admin: LibrdkafkaAdmin, places: Collection[Place]) -> Ends:
-        return admin.ends(places, committed=self._committed)
+    def _ends_of(self, admin: LibrdkafkaAdmin, topic_partitions: Collection[TopicPartition]) -> EndOffsets:
+        return admin.ends(topic_partitions, committed=self._reads_committed)
 
-    def _places(self, admin: LibrdkafkaAdmin) -> list[Place]:
+    def _topic_partitions(self, admin: LibrdkafkaAdmin) -> list[TopicPartition]:
         existing = admin.topics()
         wanted = existing & {*self.spout.topics, *matching(self.spout.pattern, existing)}
         topics = admin.describe(wanted)
         return [(topic, number) for topic in sorted(topics) for number in range(topics[topic].partitions)]
 
 
-def _of_spout(name: str, error: DataError) -> DataError:
+def _spout_error(name: str, error: DataError) -> DataError:
     return DataError(f"spout {name!r}: {error.what}", why=error.why, do=error.do)
 
 
@@ -449,9 +475,9 @@ def _of_spout(name: str, error: DataError) -> DataError:
 
 _POLL = 0.1
 """Seconds to wait for the next records, or for acknowledgements of records that were sent."""
-_AT_ONCE = 10_000
+_PER_CALL = 10_000
 """Records that are exchanged with librdkafka in one call."""
-_AHEAD = 50_000
+_MOST_AHEAD = 50_000
 """Records of a partition beyond the current range; with more, fetching pauses."""
 
 
@@ -465,28 +491,36 @@ class RangeReader:
             [each.with_type(MILLISECONDS) if each.name == "timestamp" else each for each in spout.record]
         )
         options = {**READING, **spout.options}
-        self._patience = milliseconds(options, "kafkaConsumer.pollTimeoutMs") / 1000
+        self._longest_silence = milliseconds(options, "kafkaConsumer.pollTimeoutMs") / 1000
         self._errors: deque[Any] = deque(maxlen=1)
         self._consumer: Any = None
-        self._partitions: dict[Place, _Partition] = {}
+        self._partitions: dict[TopicPartition, _Partition] = {}
 
     def read(self, ranges: Iterable[OffsetRange]) -> tuple[list[Records], list[str]]:
         """Returns the records of the non-empty ranges, in order of topic and partition, and messages about deleted
         records. Raises DataError if the spout must not lose any, UnreachableError if no record has come for long."""
-        wanted = {(each.topic, each.partition): each for each in ranges}
-        if not wanted:
+        wanted_ranges = {(each.topic, each.partition): each for each in ranges}
+        if not wanted_ranges:
             return [], []
         complaints: list[str] = []
-        self._go_to(wanted)
-        last = time.monotonic()
-        while unread := [place for place, each in wanted.items() if self._partitions[place].reached < each.end]:
+        self._go_to(wanted_ranges)
+        last_progress = time.monotonic()
+        while unread := [
+            topic_partition
+            for topic_partition, each in wanted_ranges.items()
+            if self._partitions[topic_partition].read_until < each.end
+        ]:
             messages = self._consumer.consume(1, _POLL)
-            messages += self._consumer.consume(_AT_ONCE, 0) if messages else []
-            if self._take(messages, wanted, complaints):
-                last = time.monotonic()
-            elif time.monotonic() - last > self._patience:
-                raise self._silent(wanted[unread[0]])
-        return [self._cut(wanted[place]) for place in sorted(wanted) if self._has_records(wanted[place])], complaints
+            messages += self._consumer.consume(_PER_CALL, 0) if messages else []
+            if self._keep_messages(messages, wanted_ranges, complaints):
+                last_progress = time.monotonic()
+            elif time.monotonic() - last_progress > self._longest_silence:
+                raise self._silent(wanted_ranges[unread[0]])
+        return [
+            self._records_of(wanted_ranges[topic_partition])
+            for topic_partition in sorted(wanted_ranges)
+            if self._has_records(wanted_ranges[topic_partition])
+        ], complaints
 
     def close(self) -> None:
         """Disconnects."""
@@ -494,153 +528,166 @@ class RangeReader:
         if consumer is not None:
             consumer.close()
 
-    def _go_to(self, wanted: Mapping[Place, OffsetRange]) -> None:
+    def _go_to(self, wanted_ranges: Mapping[TopicPartition, OffsetRange]) -> None:
         """Fetches records from the starts of these ranges."""
-        here = self._partitions
+        partitions = self._partitions
         if self._consumer is not None and all(
-            place in here and here[place].at == each.start for place, each in wanted.items()
+            topic_partition in partitions and partitions[topic_partition].at == each.start
+            for topic_partition, each in wanted_ranges.items()
         ):
-            paused = [place for place in wanted if here[place].paused]
-            for place in paused:
-                here[place].paused = False
+            paused = [topic_partition for topic_partition in wanted_ranges if partitions[topic_partition].paused]
+            for topic_partition in paused:
+                partitions[topic_partition].paused = False
             if paused:
-                self._consumer.resume(self._named(paused))
+                self._consumer.resume(self._as_librdkafkas(paused))
             return
         if self._consumer is None:
             whose = f"spout {self._name!r}"
             settings = reading_settings(whose, self._spout.servers, self._spout.options)
-            self._consumer = made("Consumer", whose, {**settings, "error_cb": self._errors.append})
-        for place in here.keys() | wanted.keys():
-            start = wanted[place].start if place in wanted else here[place].at
-            here[place] = _Partition(start, start)
+            self._consumer = make_client("Consumer", whose, {**settings, "error_cb": self._errors.append})
+        for topic_partition in partitions.keys() | wanted_ranges.keys():
+            start = (
+                wanted_ranges[topic_partition].start
+                if topic_partition in wanted_ranges
+                else partitions[topic_partition].at
+            )
+            partitions[topic_partition] = _Partition(start, start)
         self._assign()
 
     def _assign(self) -> None:
         """Fetches records from the present position of each partition."""
-        places = self._partitions.items()
-        self._consumer.assign([confluent().TopicPartition(*place, each.reached) for place, each in places])
-        paused = [place for place, each in places if each.paused]
-        for place in paused:
-            self._partitions[place].paused = False
+        assigned = [(*topic_partition, each.read_until) for topic_partition, each in self._partitions.items()]
+        self._consumer.assign([confluent().TopicPartition(*each) for each in assigned])
+        paused = [topic_partition for topic_partition, each in self._partitions.items() if each.paused]
+        for topic_partition in paused:
+            self._partitions[topic_partition].paused = False
         if paused:
-            self._consumer.resume(self._named(paused))
+            self._consumer.resume(self._as_librdkafkas(paused))
 
-    def _take(self, messages: Sequence[Any], wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
+    def _keep_messages(
+        self, messages: Sequence[Any], wanted_ranges: Mapping[TopicPartition, OffsetRange], complaints: list[str]
+    ) -> bool:
         """Keeps the messages; returns True if there was progress."""
-        by_place: dict[Place, list[Any]] = {}
+        by_partition: dict[TopicPartition, list[Any]] = {}
         events: list[Any] = []
         for message in messages:
             if message.error() is None:
-                by_place.setdefault((message.topic(), message.partition()), []).append(message)
+                by_partition.setdefault((message.topic(), message.partition()), []).append(message)
             else:
                 events.append(message)
         progress = False
-        for place, those in by_place.items():
-            partition = self._partitions.get(place)
+        for topic_partition, partition_messages in by_partition.items():
+            partition = self._partitions.get(topic_partition)
             if partition is None:
                 continue
-            partition.add(_table(place, those, self._schema))
+            partition.add(_table(topic_partition, partition_messages, self._schema))
             progress = True
-            if place not in wanted or partition.reached >= wanted[place].end:
-                self._hold_back(place, partition)
+            if topic_partition not in wanted_ranges or partition.read_until >= wanted_ranges[topic_partition].end:
+                self._pause_if_ahead(topic_partition, partition)
         for event in events:  # after the records, which precede a partition's end
-            progress |= self._take_event(event, wanted, complaints)
+            progress |= self._handle_event(event, wanted_ranges, complaints)
         return progress
 
-    def _hold_back(self, place: Place, partition: _Partition) -> None:
-        if partition.rows > _AHEAD and not partition.paused:
+    def _pause_if_ahead(self, topic_partition: TopicPartition, partition: _Partition) -> None:
+        if partition.rows > _MOST_AHEAD and not partition.paused:
             partition.paused = True
-            self._consumer.pause(self._named([place]))
+            self._consumer.pause(self._as_librdkafkas([topic_partition]))
 
-    def _take_event(self, message: Any, wanted: Mapping[Place, OffsetRange], complaints: list[str]) -> bool:
+    def _handle_event(
+        self, message: Any, wanted_ranges: Mapping[TopicPartition, OffsetRange], complaints: list[str]
+    ) -> bool:
         """Handles the end of a partition, or an error; returns True if that was progress."""
-        error, place = message.error(), (message.topic(), message.partition())
-        partition = self._partitions.get(place)
+        error, topic_partition = message.error(), (message.topic(), message.partition())
+        partition = self._partitions.get(topic_partition)
         if partition is None:
             self._errors.append(error)
             return False
         match error.name():
             case "_PARTITION_EOF":
-                partition.reached = max(partition.reached, message.offset())
+                partition.read_until = max(partition.read_until, message.offset())
             case "_AUTO_OFFSET_RESET" | "OFFSET_OUT_OF_RANGE":
                 partition.out_of_range = True
             case name if name in NO_TOPIC:
-                raise _of_spout(self._name, deleted_unread(f"topic {place[0]!r} has no partition {place[1]} any more"))
+                raise _spout_error(
+                    self._name,
+                    deleted_unread(f"topic {topic_partition[0]!r} has no partition {topic_partition[1]} any more"),
+                )
             case _:
                 self._errors.append(error)
                 return False
-        if place not in wanted:
+        if topic_partition not in wanted_ranges:
             return False
-        if partition.reached < wanted[place].end:
-            return self._skip_deleted(partition, wanted[place], complaints)
+        if partition.read_until < wanted_ranges[topic_partition].end:
+            return self._skip_deleted(partition, wanted_ranges[topic_partition], complaints)
         return True
 
-    def _skip_deleted(self, partition: _Partition, wanted: OffsetRange, complaints: list[str]) -> bool:
+    def _skip_deleted(self, partition: _Partition, offset_range: OffsetRange, complaints: list[str]) -> bool:
         """Skips deleted records, if a partition begins after them or ends before them; returns True if there were
         any."""
-        place, spout, at = (wanted.topic, wanted.partition), self._spout, partition.reached
-        first, end = self._admins.retried(
-            f"spout {self._name!r}", spout.servers, spout.options, lambda admin: _bounds(admin, place)
+        topic, number, spout, read_until = offset_range.topic, offset_range.partition, self._spout, partition.read_until
+        first_offset, end = self._admins.with_retries(
+            f"spout {self._name!r}", spout.servers, spout.options, lambda admin: _first_and_end(admin, (topic, number))
         )
-        if end < wanted.end:  # false if a lagging replica has responded
-            moved = f"partition {place[1]} of topic {place[0]!r} was to be read up to {wanted.end}, and ends at {end}"
-            error, gone, go_on = ends_earlier(moved), wanted.end - max(at, end), wanted.end
-        elif partition.out_of_range and first > at:
-            gone = min(first, wanted.end) - at
-            where = f"topic {place[0]!r}, partition {place[1]}: {gone:,} records from offset {at} on are gone"
-            error, go_on = deleted_unread(where), max(first, at)
+        if end < offset_range.end:  # false if a lagging replica has responded
+            change = f"partition {number} of topic {topic!r} was to be read up to {offset_range.end}, and ends at {end}"
+            error, lost, next_offset = ends_earlier(change), offset_range.end - max(read_until, end), offset_range.end
+        elif partition.out_of_range and first_offset > read_until:
+            lost = min(first_offset, offset_range.end) - read_until
+            deleted = f"topic {topic!r}, partition {number}: {lost:,} records from offset {read_until} on are gone"
+            error, next_offset = deleted_unread(deleted), max(first_offset, read_until)
         else:
             return False
         if not may_lose(spout.options):
-            raise _of_spout(self._name, error)
-        lost_from = wanted.end - gone if go_on == wanted.end else at
+            raise _spout_error(self._name, error)
+        lost_from = offset_range.end - lost if next_offset == offset_range.end else read_until
         complaints.append(
-            f"{self._name}: topic {place[0]}, partition {place[1]}: {gone:,} records from offset {lost_from} on were "
+            f"{self._name}: topic {topic}, partition {number}: {lost:,} records from offset {lost_from} on were "
             "deleted before they were read"
         )
-        partition.reached, partition.out_of_range = go_on, False
+        partition.read_until, partition.out_of_range = next_offset, False
         self._assign()
         return True
 
-    def _has_records(self, wanted: OffsetRange) -> bool:
+    def _has_records(self, offset_range: OffsetRange) -> bool:
         """True if a range has records; an empty range means that its partition is at its end."""
-        partition = self._partitions[wanted.topic, wanted.partition]
-        if any(table.column("offset")[0].as_py() < wanted.end for table in partition.tables):
+        partition = self._partitions[offset_range.topic, offset_range.partition]
+        if any(table.column("offset")[0].as_py() < offset_range.end for table in partition.tables):
             return True
-        partition.at = wanted.end
+        partition.at = offset_range.end
         return False
 
-    def _cut(self, wanted: OffsetRange) -> Records:
-        partition = self._partitions[wanted.topic, wanted.partition]
-        return Records(self._name, partition.take(wanted.end))
+    def _records_of(self, offset_range: OffsetRange) -> Records:
+        partition = self._partitions[offset_range.topic, offset_range.partition]
+        return Records(self._name, partition.take(offset_range.end))
 
-    def _named(self, places: Iterable[Place]) -> list[Any]:
-        return [confluent().TopicPartition(*place) for place in places]
+    def _as_librdkafkas(self, topic_partitions: Iterable[TopicPartition]) -> list[Any]:
+        return [confluent().TopicPartition(*topic_partition) for topic_partition in topic_partitions]
 
-    def _silent(self, wanted: OffsetRange) -> UnreachableError:
-        what = f"no record of topic {wanted.topic!r}, partition {wanted.partition}, came for {self._patience:g} seconds"
+    def _silent(self, offset_range: OffsetRange) -> UnreachableError:
+        partition = f"topic {offset_range.topic!r}, partition {offset_range.partition}"
+        what = f"no record of {partition}, came for {self._longest_silence:g} seconds"
         last = f"; {self._errors[-1].str()}" if self._errors else ""
         self.close()
         return no_answer(f"spout {self._name!r}", self._spout.servers, f"{what}{last}", transient=True)
 
 
-def _bounds(admin: LibrdkafkaAdmin, place: Place) -> tuple[int, int]:
+def _first_and_end(admin: LibrdkafkaAdmin, topic_partition: TopicPartition) -> tuple[int, int]:
     """Returns the offset of a partition's first record, and the offset after its last record."""
-    return admin.ends([place], first=True)[place], admin.ends([place])[place]
+    return admin.ends([topic_partition], first=True)[topic_partition], admin.ends([topic_partition])[topic_partition]
 
 
 class _Partition:
     """A partition that is being read."""
 
-    def __init__(self, at: int, reached: int) -> None:
-        self.at = at
+    def __init__(self, next_start: int, read_until: int) -> None:
+        self.at = next_start
         """The expected start of the next range."""
-        self.reached = reached
+        self.read_until = read_until
         """All records before this offset have come."""
         self.tables: list[pa.Table] = []
         self.paused = False
         self.out_of_range = False
-        """True if the broker does not have the record at offset ``reached``."""
+        """True if the broker does not have the record at offset ``read_until``."""
 
     @property
     def rows(self) -> int:
@@ -650,29 +697,29 @@ class _Partition:
     def add(self, table: pa.Table) -> None:
         """Keeps further records; some may be repeated, if the consumer was paused."""
         offsets = table.column("offset").to_numpy()
-        known = int(np.searchsorted(offsets, self.reached))
-        if known < len(offsets):
-            self.tables.append(table.slice(known))
-            self.reached = int(offsets[-1]) + 1
+        repeated = int(np.searchsorted(offsets, self.read_until))
+        if repeated < len(offsets):
+            self.tables.append(table.slice(repeated))
+            self.read_until = int(offsets[-1]) + 1
 
     def take(self, end: int) -> list[pa.Table]:
         """Returns the records before an offset, where the next range is expected to begin."""
         taken: list[pa.Table] = []
-        left: list[pa.Table] = []
+        kept: list[pa.Table] = []
         for table in self.tables:
             before = int(np.searchsorted(table.column("offset").to_numpy(), end))
             taken += [table.slice(0, before)] if before else []
-            left += [table.slice(before)] if before < len(table) else []
-        self.tables, self.at = left, end
+            kept += [table.slice(before)] if before < len(table) else []
+        self.tables, self.at = kept, end
         return taken
 
 
-def _table(place: Place, messages: Sequence[Any], schema: pa.Schema) -> pa.Table:
+def _table(topic_partition: TopicPartition, messages: Sequence[Any], schema: pa.Schema) -> pa.Table:
     """Returns records of one partition as columns; timestamps are Kafka's milliseconds."""
     rows = len(messages)
     columns: dict[str, pa.Array] = {
-        "topic": pa.repeat(pa.scalar(place[0], pa.string()), rows),
-        "partition": pa.repeat(pa.scalar(place[1], pa.int32()), rows),
+        "topic": pa.repeat(pa.scalar(topic_partition[0], pa.string()), rows),
+        "partition": pa.repeat(pa.scalar(topic_partition[1], pa.int32()), rows),
         "offset": pa.array([message.offset() for message in messages], pa.int64()),
         "timestamp": pa.array([message.timestamp()[1] for message in messages], pa.int64()).cast(MILLISECONDS),
         "value": pa.array([message.value() for message in messages], pa.binary()),
@@ -684,9 +731,9 @@ def _table(place: Place, messages: Sequence[Any], schema: pa.Schema) -> pa.Table
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _headers(of_records: Sequence[Sequence[tuple[str, bytes | None]] | None]) -> pa.Array:
+def _headers(headers_of_records: Sequence[Sequence[tuple[str, bytes | None]] | None]) -> pa.Array:
     kind = RECORD.field("headers").type
-    pairs = [[{"key": key, "value": value} for key, value in each] if each else None for each in of_records]
+    pairs = [[{"key": key, "value": value} for key, value in each] if each else None for each in headers_of_records]
     return pa.array(pairs, kind)
 
 
@@ -696,10 +743,10 @@ def _headers(of_records: Sequence[Sequence[tuple[str, bytes | None]] | None]) ->
 class Senders:
     """Producers of the sinks of a run, which stay connected between batches."""
 
-    def __init__(self, opened: AdminOf) -> None:
-        self._opened = opened
+    def __init__(self, open_admin: OpenAdmin) -> None:
+        self._open_admin = open_admin
         self._producers: dict[str, Any] = {}
-        self._known: dict[str, set[str]] = {}
+        self._known_topics: dict[str, set[str]] = {}
         """For each sink, the topics that its producer knows."""
         self._errors: deque[Any] = deque(maxlen=1)
 
@@ -708,23 +755,23 @@ class Senders:
         written."""
         sink = node.sink
         assert isinstance(sink, KafkaSink)
-        missing = missing_topics(self._opened, node.name, sink, (store.read(rows.ref) for rows in sink_rows))
-        with naming(f"sink {node.name!r}"):
+        missing = missing_topics(self._open_admin, node.name, sink, (store.read(rows.ref) for rows in sink_rows))
+        with errors_about(f"sink {node.name!r}"):
             try:
                 failed: list[tuple[str, Any]] = []
                 producer = self._producer(node.name, sink)
-                known = self._known.setdefault(node.name, set())
+                known_topics = self._known_topics.setdefault(node.name, set())
                 for rows in sink_rows:
                     table = encode(sink.records, store.read(rows.ref).cast(node.schema))
                     if missing and sink.undeliverable is not None:
                         table = redirect_missing(table, missing, sink.undeliverable)
                     records = outgoing(table, sink.topic, batch.record_name(node.name, rows), rows.first)
-                    for topic in sorted(set(pc.unique(records.column("topic")).to_pylist()) - known):
+                    for topic in sorted(set(pc.unique(records.column("topic")).to_pylist()) - known_topics):
                         # Otherwise the first records of a topic wait half a second, for a timer of librdkafka.
                         with suppress(confluent().KafkaException):  # sending reports it too
                             producer.list_topics(topic, 1)
-                        known.add(topic)
-                    for part in records.to_batches(_AT_ONCE):
+                        known_topics.add(topic)
+                    for part in records.to_batches(_PER_CALL):
                         _produce(producer, part, failed)
                 while producer.flush(_POLL) and not failed:
                     pass
@@ -744,13 +791,13 @@ class Senders:
         if name not in self._producers:
             whose = f"sink {name!r}"
             settings = writing_settings(whose, sink.servers, sink.options)
-            self._producers[name] = made("Producer", whose, {**settings, "error_cb": self._errors.append})
+            self._producers[name] = make_client("Producer", whose, {**settings, "error_cb": self._errors.append})
         return self._producers[name]
 
     def _forget(self, name: str) -> None:
         """Drops a producer, with the records that it has not sent."""
         producer = self._producers.pop(name, None)
-        self._known.pop(name, None)
+        self._known_topics.pop(name, None)
         if producer is not None:
             producer.purge()
             producer.flush(_POLL)
@@ -760,11 +807,12 @@ def send_messages(servers: str, topic: str, messages: Iterable[Mapping[str, Any]
     """Sends messages (``key``, ``value``, ``headers``) to a topic in order; returns their number. Raises the first
     error of a message that was not written."""
     whose = f"topic {topic!r}"
-    producer, failed, number = made("Producer", whose, writing_settings(whose, servers, {})), list[tuple[str, Any]](), 0
+    producer = make_client("Producer", whose, writing_settings(whose, servers, {}))
+    failed, number = list[tuple[str, Any]](), 0
     for number, message in enumerate(messages, 1):
         pairs = [(header["key"], header["value"]) for header in message.get("headers") or ()]
         _send(producer, failed, topic, message["value"], message["key"], pairs, None)
-        if not number % _AT_ONCE:
+        if not number % _PER_CALL:
             producer.poll(0)
     while producer.flush(_POLL) and not failed:
         pass
@@ -797,10 +845,10 @@ def _send(
         if error is not None:
             failed.append((message.topic(), error))
 
-    where = {} if partition is None else {"partition": partition}
+    partition_argument = {} if partition is None else {"partition": partition}
     while not failed:
         try:
-            producer.produce(topic, value, key, on_delivery=delivered, headers=headers, **where)
+            producer.produce(topic, value, key, on_delivery=delivered, headers=headers, **partition_argument)
             return
         except BufferError:  # librdkafka's queue is full
             producer.poll(_POLL)
@@ -817,7 +865,7 @@ def _failure(topic: str, error: Any, connection: str = "") -> WindboltError:
         return no_partition(why)
     if error.name() in NO_TOPIC:
         return no_topic(why)
-    if is_passing(error):
+    if is_transient_error(error):
         return not_delivered(f"{why}; {connection}" if connection else why)
     return UnreachableError(
         "Kafka does not take a record",

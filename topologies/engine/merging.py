@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from topologies.graph.graph import Graph
 
 
-_SECTION = 1 << 16
+_SECTION_ROWS = 1 << 16
 """Rows per section of a part; a range opens only sections that contain its rows."""
-_LEAST = 1 << 13
+_LEAST_ROWS = 1 << 13
 """Minimum number of rows per run."""
 SOURCE_COLUMN = "source"
 """Column of bad rows with the name of their part."""
@@ -79,7 +79,7 @@ class MergedRange:
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows of the range in merged order."""
-        first = self.ranges[0].part
+        first_part = self.ranges[0].part
         table = pa.concat_tables([table for each in self.ranges for table in _good_rows(self.store, each)])
         keys = np.maximum(
             table.column(MERGE_KEY_COLUMN).to_numpy(),
@@ -93,18 +93,18 @@ class MergedRange:
         if order is not None:
             table, offsets, origins = take_rows(table, order), offsets[order], origins.take(order)
         yield SourceBatch(
-            first.component,
-            first.stream,
+            first_part.component,
+            first_part.stream,
             table.drop_columns([*MERGE_COLUMNS]),
             table.column(MERGE_PLACE_COLUMN).to_numpy(),
-            self._bad(),
-            truncated=_any(table.column(TRUNCATED_COLUMN)),
+            self._bad_rows(),
+            truncated=_mask_or_none(table.column(TRUNCATED_COLUMN)),
             tombstones=self.tombstones,
             shuffle_offset=offsets,
             partition=origins if any(names) else "",
         )
 
-    def _bad(self) -> pa.Table | None:
+    def _bad_rows(self) -> pa.Table | None:
         """Returns the unreadable rows in merged order, each with its source; None without such rows."""
         ranges = [each for each in self.ranges if each.bad]
         if not ranges:
@@ -127,31 +127,31 @@ def write_parts(split: SourceSplit, context: Context) -> list[MergeInput]:
         by_source = groupby(
             split.read(context.topology), key=lambda batch: (batch.component, batch.stream, batch.source)
         )
-        return [_part(list(batches), writer) for _, batches in by_source]
+        return [_write_part(list(batches), writer) for _, batches in by_source]
 
 
 def replace_merged(
-    splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, slots: int
+    splits: Sequence[SourceSplit | MergedSplits], executor: Executor, context: Context, range_count: int
 ) -> Sequence[SourceSplit]:
     """Returns the splits, with ranges of the merged order in place of each ``MergedSplits``.
 
-    ``slots`` is the number of ranges to aim for.
+    ``range_count`` is the number of ranges to aim for.
     """
     merged = [split for split in splits if isinstance(split, MergedSplits)]
     items = [part for split in merged for part in split.splits]
     written = iter(executor.map(write_parts, items, context) if items else ())
-    pieces: list[SourceSplit] = []
+    replaced: list[SourceSplit] = []
     for split in splits:
         if isinstance(split, MergedSplits):
             parts = [part for _ in split.splits for part in next(written)]
-            pieces.extend(cut_into_ranges(parts, context.store, slots))
+            replaced.extend(cut_into_ranges(parts, context.store, range_count))
         else:
-            pieces.append(split)
-    return pieces
+            replaced.append(split)
+    return replaced
 
 
-def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, slots: int) -> list[MergedRange]:
-    """Cuts the merged order of all rows of some parts into about ``slots`` ranges.
+def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, range_count: int) -> list[MergedRange]:
+    """Cuts the merged order of all rows of some parts into about ``range_count`` ranges.
 
     Rows are ordered by (key, part, position); the parts of one source are adjacent. Within a source, the key of a row
     is the greatest so far, so rows keep their order.
@@ -161,9 +161,9 @@ def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, slots: int
     total = sum(sizes)
     tombstones = sum(part.tombstones for part in parts)
     if not total:
-        nothing = tuple(InputRange(part, range(0), range(0), keys_before[at]) for at, part in enumerate(parts))
-        return [MergedRange(store, nothing, tombstones)] if tombstones else []
-    edges = np.linspace(0, total, max(min(slots, total // _LEAST), 1) + 1).astype(np.int64)
+        empty_ranges = tuple(InputRange(part, range(0), range(0), keys_before[at]) for at, part in enumerate(parts))
+        return [MergedRange(store, empty_ranges, tombstones)] if tombstones else []
+    edges = np.linspace(0, total, max(min(range_count, total // _LEAST_ROWS), 1) + 1).astype(np.int64)
     order = merged_order(keys)
     owners = np.repeat(np.arange(len(parts)), sizes)
     if order is not None:
@@ -171,7 +171,9 @@ def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, slots: int
     # Number of rows of each part before each edge, and how many of these are bad.
     counts = [np.bincount(owners[low:high], minlength=len(parts)) for low, high in pairwise(edges.tolist())]
     rows_before = np.concatenate([np.zeros((1, len(parts)), np.int64), np.cumsum(counts, axis=0)])
-    bad_before = np.column_stack([_flagged_before(flags, rows_before[:, run]) for run, flags in enumerate(bad)])
+    bad_before = np.column_stack(
+        [_flagged_before(flags, rows_before[:, range_index]) for range_index, flags in enumerate(bad)]
+    )
     good_before = rows_before - bad_before
     return [
         MergedRange(
@@ -179,16 +181,16 @@ def cut_into_ranges(parts: Sequence[MergeInput], store: SegmentStore, slots: int
             tuple(
                 InputRange(
                     part,
-                    range(int(good_before[run, part_index]), int(good_before[run + 1, part_index])),
-                    range(int(bad_before[run, part_index]), int(bad_before[run + 1, part_index])),
+                    range(int(good_before[range_index, part_index]), int(good_before[range_index + 1, part_index])),
+                    range(int(bad_before[range_index, part_index]), int(bad_before[range_index + 1, part_index])),
                     keys_before[part_index],
                 )
                 for part_index, part in enumerate(parts)
-                if rows_before[run + 1, part_index] > rows_before[run, part_index]
+                if rows_before[range_index + 1, part_index] > rows_before[range_index, part_index]
             ),
-            0 if run else tombstones,
+            0 if range_index else tombstones,
         )
-        for run in range(len(edges) - 1)
+        for range_index in range(len(edges) - 1)
     ]
 
 
@@ -226,38 +228,38 @@ def _flagged_before(flags: NDArray[np.bool_] | None, positions: NDArray[np.int64
     return np.concatenate([[0], np.cumsum(flags)])[positions].astype(np.int64)
 
 
-def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
+def _write_part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInput:
     """Writes the rows of one source as a part."""
-    first = source_batches[0]
-    assert isinstance(first.shuffle_offset, int)
-    assert isinstance(first.partition, str)
+    first_batch = source_batches[0]
+    assert isinstance(first_batch.shuffle_offset, int)
+    assert isinstance(first_batch.partition, str)
     rows: list[Ref] = []
     bad: list[pa.Table] = []
     keys: list[NDArray[np.int64]] = []
     bad_flags: list[NDArray[np.bool_]] = []
-    reached = NONE
+    greatest_key = NONE
     for batch in source_batches:
-        batch_keys, wrong = _in_order(batch, reached)
+        batch_keys, is_bad = _keys_in_order(batch, greatest_key)
         count = len(batch.positions)
         keys.append(batch_keys)
-        bad_flags.append(wrong)
-        reached = int(batch_keys[-1]) if len(batch_keys) else reached
-        columns = {MERGE_KEY_COLUMN: batch_keys[~wrong], MERGE_PLACE_COLUMN: batch.positions}
+        bad_flags.append(is_bad)
+        greatest_key = int(batch_keys[-1]) if len(batch_keys) else greatest_key
+        columns = {MERGE_KEY_COLUMN: batch_keys[~is_bad], MERGE_PLACE_COLUMN: batch.positions}
         table = batch.table
         for name, values in columns.items():
             table = table.append_column(name, pa.array(values, pa.int64()))
         truncated = np.zeros(count, np.bool_) if batch.truncated is None else batch.truncated
         table = table.append_column(TRUNCATED_COLUMN, pa.array(truncated))
-        rows.extend(writer.add(table.slice(at, _SECTION)) for at in range(0, count, _SECTION))
-        if wrong.any():
+        rows.extend(writer.add(table.slice(at, _SECTION_ROWS)) for at in range(0, count, _SECTION_ROWS))
+        if is_bad.any():
             assert batch.bad is not None
             bad.append(
                 batch.bad.select(BAD_SCHEMA.names).append_column(
-                    MERGE_KEY_COLUMN, pa.array(batch_keys[wrong], pa.int64())
+                    MERGE_KEY_COLUMN, pa.array(batch_keys[is_bad], pa.int64())
                 )
             )
     if not rows:  # an empty section, which has the columns
-        empty = first.table.slice(0, 0)
+        empty = first_batch.table.slice(0, 0)
         for name in MERGE_COLUMNS:
             empty = empty.append_column(name, pa.array([], pa.bool_() if name == TRUNCATED_COLUMN else pa.int64()))
         rows.append(writer.add(empty))
@@ -265,11 +267,11 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
     if bad:
         columns["bad"] = np.concatenate(bad_flags)
     return MergeInput(
-        component=first.component,
-        stream=first.stream,
-        source=first.source,
-        shuffle_offset=first.shuffle_offset,
-        partition=first.partition,
+        component=first_batch.component,
+        stream=first_batch.stream,
+        source=first_batch.source,
+        shuffle_offset=first_batch.shuffle_offset,
+        partition=first_batch.partition,
         tombstones=sum(batch.tombstones for batch in source_batches),
         rows=tuple(rows),
         bad=writer.add(pa.concat_tables(bad)) if bad else None,
@@ -277,13 +279,13 @@ def _part(source_batches: list[SourceBatch], writer: SegmentWriter) -> MergeInpu
     )
 
 
-def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _keys_in_order(source_batch: SourceBatch, greatest_key: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the keys of all rows, good and bad, in the order of the source, and a mask of bad rows.
 
     A key is the greatest so far: a row with a smaller key, or without one, stays with the row before it.
     """
     assert source_batch.merge_keys is not None
-    keys, wrong = source_batch.merge_keys, np.zeros(len(source_batch.merge_keys), np.bool_)
+    keys, is_bad = source_batch.merge_keys, np.zeros(len(source_batch.merge_keys), np.bool_)
     if source_batch.bad is not None and len(source_batch.bad):
         bad_positions = source_batch.bad.column("row").fill_null(-1).to_numpy()
         bad_keys = (
@@ -293,19 +295,19 @@ def _in_order(source_batch: SourceBatch, reached: int) -> tuple[NDArray[np.int64
         )
         order = np.argsort(np.concatenate([source_batch.positions, bad_positions]), kind="stable")
         keys = np.concatenate([keys, bad_keys])[order]
-        wrong = order >= len(source_batch.merge_keys)
-    return np.maximum.accumulate(np.maximum(keys, reached)), wrong
+        is_bad = order >= len(source_batch.merge_keys)
+    return np.maximum.accumulate(np.maximum(keys, greatest_key)), is_bad
 
 
 def _good_rows(store: SegmentStore, input_range: InputRange) -> Iterator[pa.Table]:
     """Yields the good rows of a range, from the sections that contain them."""
-    first, any_rows = 0, False
+    first_row, any_rows = 0, False
     for ref in input_range.part.rows:
-        low, high = max(input_range.rows.start, first), min(input_range.rows.stop, first + ref.rows)
+        low, high = max(input_range.rows.start, first_row), min(input_range.rows.stop, first_row + ref.rows)
         if low < high:
             any_rows = True
-            yield store.read(ref).slice(low - first, high - low)
-        first += ref.rows
+            yield store.read(ref).slice(low - first_row, high - low)
+        first_row += ref.rows
     if not any_rows:
         yield store.read(input_range.part.rows[0]).slice(0, 0)
 
@@ -314,7 +316,7 @@ def _section_rows(store: SegmentStore, ref: Ref, wanted: range) -> pa.Table:
     return store.read(ref).slice(wanted.start, len(wanted))
 
 
-def _any(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
+def _mask_or_none(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
     """Returns a mask, or None if it marks nothing."""
     found: NDArray[np.bool_] = column.to_numpy()
     return found if found.any() else None

@@ -17,14 +17,14 @@ from manager.storage.files import storage_errors_during
 from manager.storage.manifest import BoltState, Manifest, batch_in_words, batch_key, serial_of
 from manager.storage.segment_files import PIECE, FileSegments, GatherItem, GatherOutcome
 from manager.storage.task_state import TaskState
-from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcess
+from topologies.engine.batch import BatchPlan, BatchProgress, Context, Executor, InProcessExecutor
 from topologies.engine.commit import (
-    Frames,
+    EngineSinks,
+    cannot_retract,
+    delete_unpublished_files,
     prepare_sinks,
     publish,
-    ready,
-    tells_others,
-    tidy_folders,
+    sync_written_files,
     write_rows,
 )
 from topologies.engine.event_times import FirstOutput, misread_numbers
@@ -70,8 +70,8 @@ class Phases:
     def __init__(self, key: str, checkpoint: Checkpoint, hook: Callable[[str], None]) -> None:
         """``hook``: called with the name of each phase as it begins."""
         self._batch, self._hook = batch_in_words(key), hook
-        self._becomes = checkpoint.after_failure(self._batch)
-        self._committed = checkpoint.after_commit(self._batch)
+        self._state_after_failure = checkpoint.after_failure(self._batch)
+        self._state_after_commit = checkpoint.after_commit(self._batch)
         self._started = self._ended = time.perf_counter()
         self._seconds: dict[str, float] = {}
 
@@ -80,15 +80,18 @@ class Phases:
         """Runs a phase within this block, and measures its time from the end of the previous phase. The times of a
         repeated phase add up."""
         self._hook(name)
-        doing, becomes = _DOING[name].format(self._batch), self._committed if name == "publish" else self._becomes
-        with storage_errors_during(doing, becomes):
+        doing, state = (
+            _DOING[name].format(self._batch),
+            self._state_after_commit if name == "publish" else self._state_after_failure,
+        )
+        with storage_errors_during(doing, state):
             yield
         before, self._ended = self._ended, time.perf_counter()
         self._seconds[name] = self._seconds.get(name, 0.0) + self._ended - before
 
     def during(self, doing: str) -> AbstractContextManager[None]:
         """Adds the batch, and its state, to a StorageError. ``doing``: has braces for the batch."""
-        return storage_errors_during(doing.format(self._batch), self._becomes)
+        return storage_errors_during(doing.format(self._batch), self._state_after_failure)
 
     def end(self) -> dict[str, float]:
         """Called after the commit. Returns the wall time in seconds of each phase, and ``total``, their sum."""
@@ -107,11 +110,11 @@ task, and how often a row is copied."""
 
 def compact_segments(topology: Graph, progress: BatchProgress, executor: Executor) -> None:
     """Compacts segments of every task that has many of one level."""
-    found = list(_to_compact(topology, progress))
-    if not found:
+    indexed_items = list(_to_compact(topology, progress))
+    if not indexed_items:
         return
-    joined = executor.map(compact, [item for _, item in found], progress.context)
-    for (start, item), ref in zip(found, joined, strict=True):
+    compacted = executor.map(compact, [item for _, item in indexed_items], progress.context)
+    for (start, item), ref in zip(indexed_items, compacted, strict=True):
         task = progress.state.bolts[item.bolt].tasks[item.task]
         task.refs.replace(start, start + len(item.refs), ref)
 
@@ -158,7 +161,7 @@ def exchange(progress: BatchProgress, bolts: Sequence[str], executor: Executor, 
     if groups:
         sections = written.sections_of(groups)
         items = [written.item(group, chosen) for group, chosen in zip(groups, sections, strict=True)]
-        for bolt, parts in written.regrouped(sections, executor.map(gather, items, progress.context)).items():
+        for bolt, parts in written.regroup(sections, executor.map(gather, items, progress.context)).items():
             progress.replace_sections(bolt, parts)
 
 
@@ -167,17 +170,20 @@ class _WrittenSections:
 
     def __init__(self, parts: Mapping[str, Sequence[Sections]]) -> None:
         self._parts = parts
-        every = [part for of_bolt in parts.values() for part in of_bolt]
-        places: dict[str, int] = {}
+        all_parts = [part for bolt_parts in parts.values() for part in bolt_parts]
+        segment_indices: dict[str, int] = {}
         segments = [
-            np.array([places.setdefault(name, len(places)) for name in part.refs.names], np.int64) for part in every
+            np.array([segment_indices.setdefault(name, len(segment_indices)) for name in part.refs.names], np.int64)
+            for part in all_parts
         ]
-        self._names = list(places)
-        self._segments = _joined([known[part.refs.segments] for known, part in zip(segments, every, strict=True)])
+        self._names = list(segment_indices)
+        self._segments = _concat(
+            [indices[part.refs.segments] for indices, part in zip(segments, all_parts, strict=True)]
+        )
         """For each section, the index of its segment's name."""
-        self._tasks = _joined([part.tasks for part in every])
-        self._extents = np.concatenate([np.empty((0, 4), np.int64), *(part.refs.extents for part in every)])
-        counts = [sum(len(part.tasks) for part in of_bolt) for of_bolt in parts.values()]
+        self._tasks = _concat([part.tasks for part in all_parts])
+        self._extents = np.concatenate([np.empty((0, 4), np.int64), *(part.refs.extents for part in all_parts)])
+        counts = [sum(len(part.tasks) for part in bolt_parts) for bolt_parts in parts.values()]
         self._bolts = np.repeat(np.arange(len(counts)), counts)
 
     def groups(self, processes: int) -> list[NDArray[np.int64]]:
@@ -188,20 +194,20 @@ class _WrittenSections:
         sizes = np.bincount(self._segments, self._extents[:, 1], len(self._names))
         # A segment at least this large costs each process as many requests as after copying.
         small = np.flatnonzero((sizes > 0) & (sizes <= _MOST_BYTES) & (sizes < readers * PIECE))
-        groups = [group for group in _cut(small, sizes[small]) if len(group) > 1]
-        before = sum(map(len, groups))
-        saved = readers * before - (before + len(groups) + readers * len(groups))
+        groups = [group for group in _cut_into_groups(small, sizes[small]) if len(group) > 1]
+        segment_count = sum(map(len, groups))
+        saved = readers * segment_count - (segment_count + len(groups) + readers * len(groups))
         return groups if saved >= _LEAST_SAVED else []
 
     def sections_of(self, groups: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Returns, for each group of segments, its sections in their new order: sections for one task of a bolt are
         adjacent, in order of arrival."""
-        numbers = np.full(len(self._names), len(groups))
+        group_of_segment = np.full(len(self._names), len(groups))
         for number, group in enumerate(groups):
-            numbers[group] = number
-        of_sections = numbers[self._segments]
-        order = np.lexsort((self._tasks, self._bolts, of_sections))
-        edges = np.searchsorted(of_sections[order], np.arange(len(groups) + 1)).tolist()
+            group_of_segment[group] = number
+        section_groups = group_of_segment[self._segments]
+        order = np.lexsort((self._tasks, self._bolts, section_groups))
+        edges = np.searchsorted(section_groups[order], np.arange(len(groups) + 1)).tolist()
         return [order[start:stop] for start, stop in pairwise(edges)]
 
     def item(self, group: NDArray[np.int64], chosen: NDArray[np.int64]) -> GatherItem:
@@ -212,43 +218,45 @@ class _WrittenSections:
             self._extents[chosen],
         )
 
-    def regrouped(
+    def regroup(
         self, sections: Sequence[NDArray[np.int64]], gathered: Sequence[GatherOutcome]
     ) -> dict[str, list[Sections]]:
         """Returns the new places of all sections, by bolt, after each group has been gathered."""
         names = [each.name for each in gathered] + self._names
         segments, offsets = self._segments + len(gathered), self._extents[:, 0].copy()
-        for number, (chosen, copied) in enumerate(zip(sections, gathered, strict=True)):
-            segments[chosen], offsets[chosen] = number, copied.offsets
+        for number, (chosen, outcome) in enumerate(zip(sections, gathered, strict=True)):
+            segments[chosen], offsets[chosen] = number, outcome.offsets
         found: dict[str, list[Sections]] = {}
-        first = 0
+        start = 0
         for bolt, parts in self._parts.items():
             found[bolt] = []
             for part in parts:
-                here = slice(first, first := first + len(part.tasks))
-                found[bolt].append(Sections(part.tasks, part.refs.in_segments(names, segments[here], offsets[here])))
+                part_range = slice(start, start := start + len(part.tasks))
+                found[bolt].append(
+                    Sections(part.tasks, part.refs.in_segments(names, segments[part_range], offsets[part_range]))
+                )
         return found
 
 
-def _cut(segments: NDArray[np.int64], sizes: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
+def _cut_into_groups(segments: NDArray[np.int64], sizes: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
     """Yields segments, in order, in groups of as many as one task may copy."""
-    first, size = 0, 0.0
-    for place, more in enumerate(sizes.tolist()):
-        if place - first == _MOST_SEGMENTS or size + more > _MOST_BYTES:
-            yield segments[first:place]
-            first, size = place, 0.0
-        size += more
-    yield segments[first:]
+    start, group_size = 0, 0.0
+    for index, segment_size in enumerate(sizes.tolist()):
+        if index - start == _MOST_SEGMENTS or group_size + segment_size > _MOST_BYTES:
+            yield segments[start:index]
+            start, group_size = index, 0.0
+        group_size += segment_size
+    yield segments[start:]
 
 
-def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _concat(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 # Runs one micro-batch on the driver, for every engine: ingest, tick, fire, compact, sinks, commit, publish.
 
 
-_ORIGIN = 8
+_ORIGIN_DIGITS = 8
 """Length, in hexadecimal digits, of the id that distinguishes checkpoints."""
 
 
@@ -260,15 +268,15 @@ class MicroBatch:
         topology: Graph,
         checkpoint: Checkpoint,
         executor: Executor,
-        frames: Frames | None = None,
-        first: FirstOutput | None = None,
+        engine_sinks: EngineSinks | None = None,
+        first_output: FirstOutput | None = None,
     ) -> None:
-        """``frames``: writes to sinks that need Spark or Kafka; None without such sinks. ``first``: the first output of
-        the run; None for a run that starts with its input."""
+        """``engine_sinks``: writes to sinks that need Spark or Kafka; None without such sinks. ``first_output``: the
+        first output of the run; None for a run that starts with its input."""
         self.topology, self.checkpoint, self.executor = topology, checkpoint, executor
-        self.frames, self.first = frames, first
+        self.engine_sinks, self.first_output = engine_sinks, first_output
         committed = checkpoint.latest()
-        self.manifest = committed or self._fresh()
+        self.manifest = committed or self._new_manifest()
         self.on_phase: Callable[[str], None] = lambda phase: None
         """Called with the name of each phase as it begins; set by the observers of the run (``Observers``)."""
         self.hook: Callable[[str], None] = lambda phase: None
@@ -291,13 +299,13 @@ class MicroBatch:
         self.run_id = uuid.uuid4().hex
         """Id of this run, new after each start. The plans of batches contain this value, also when a later run repeats
         the batches."""
-        self._seen: set[tuple[str, str]] = set()
+        self._seen_inputs: set[tuple[str, str]] = set()
         """Bolts and input streams that have had events with times in this run."""
         prepare_sinks(topology, committed, checkpoint)
 
     def tidy(self) -> None:
         """Deletes files that failed attempts left in the folders of sinks. Called at the end of a run."""
-        tidy_folders(self.topology, self.checkpoint.epoch)
+        delete_unpublished_files(self.topology, self.checkpoint.epoch)
 
     def done(self, batch: int) -> bool:
         """True if the batch with this number is committed."""
@@ -354,10 +362,12 @@ class MicroBatch:
         """Yields warnings for inputs whose first events of this run have times that are probably seconds, or days in
         digits."""
         for name, inputs in progress.inputs.items():
-            for stream, shown in inputs.items():
-                if shown.latest is not None and (name, stream) not in self._seen:
-                    self._seen.add((name, stream))
-                    if warning := misread_numbers(f"{name}: {stream}", self.topology.windowed[name], shown.latest):
+            for stream, input_progress in inputs.items():
+                if input_progress.latest is not None and (name, stream) not in self._seen_inputs:
+                    self._seen_inputs.add((name, stream))
+                    if warning := misread_numbers(
+                        f"{name}: {stream}", self.topology.windowed[name], input_progress.latest
+                    ):
                         yield str(warning)
 
     def _phase_started(self, phase: str) -> None:
@@ -367,7 +377,7 @@ class MicroBatch:
     def _begin(self, plan: BatchPlan, key: str, query: str | None) -> BatchProgress:
         state, run = Manifest.from_json(self.manifest.to_json()), plan.run or self.run_id
         state.batch, state.closing, state.clock, state.query = plan.batch, plan.closing, plan.advance.clock, query
-        state.origin, state.files = state.origin or run[:_ORIGIN], {}
+        state.origin, state.files = state.origin or run[:_ORIGIN_DIGITS], {}
         context = Context(
             topology=self.topology,
             store=self.checkpoint.segments,
@@ -375,11 +385,11 @@ class MicroBatch:
             batch=plan.batch,
             clock=plan.advance.clock,
             watermarks={name: bolt.watermark.current for name, bolt in state.bolts.items()},
-            traced=self.tracer is not None,
+            tracing=self.tracer is not None,
             notes_window_ends=self.on_window_ends is not None,
             samples_traces=self.on_trace_contexts is not None,
             samples_rejected_events=self.on_rejected_events is not None,
-            first=self.first,
+            first_output=self.first_output,
             run=run,
             epoch=self.checkpoint.epoch,
             partitions=plan.partitions,
@@ -414,20 +424,20 @@ class MicroBatch:
             planned_at=plan.advance.clock,
             again=run != self.run_id,
         )
-        if any(tells_others(self.topology.sinks[name]) for name in progress.for_sinks):
+        if any(cannot_retract(self.topology.sinks[name]) for name in progress.for_sinks):
             self.checkpoint.sync_plans()
         for name, sink_rows in progress.for_sinks.items():
-            write_rows(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.frames)
-        progress.state.files = ready(self.topology, progress.files)
+            write_rows(self.topology.sinks[name], batch, sink_rows, self.checkpoint.segments, self.engine_sinks)
+        progress.state.files = sync_written_files(self.topology, progress.files)
 
     def _show_traces(self, progress: BatchProgress) -> None:
         if self.tracer is None:
             return
-        for kind, refs in progress.traced.items():
+        for kind, refs in progress.trace_refs.items():
             rows = [row for ref in refs for row in self.checkpoint.segments.read(ref).to_pylist()]
             self.tracer(progress.context.key, kind, rows)
 
-    def _fresh(self) -> Manifest:
+    def _new_manifest(self) -> Manifest:
         bolts = {
             node.name: BoltState(
                 Accounts(node.streams), [TaskState(family_of(node).fresh()) for _ in range(node.parallelism)]
@@ -478,7 +488,7 @@ class Rehearsal:
             raise
 
     def _begin(self) -> MicroBatch:
-        micro_batch = MicroBatch(self.topology, self.checkpoint, InProcess())
+        micro_batch = MicroBatch(self.topology, self.checkpoint, InProcessExecutor())
         self._watch(micro_batch)
         return micro_batch
 

@@ -48,22 +48,22 @@ def error_rows(
             pa.array([label] * rows.num_rows, pa.string()),
             pa.nulls(rows.num_rows, pa.int64()) if positions is None else pa.array(positions),
             pa.array(reasons, pa.string()),
-            pa.array([row_as_json(wrong, place) for place in range(rows.num_rows)], pa.string()),
+            pa.array([row_as_json(wrong, index) for index in range(rows.num_rows)], pa.string()),
         ],
         schema=ERROR_SCHEMA,
     )
 
 
-def of_component(component: str, rows: pa.Table) -> pa.Table:
+def as_errors_of(component: str, rows: pa.Table) -> pa.Table:
     """Returns the error rows under the name of another component."""
     return rows.set_column(0, ERROR_SCHEMA.field(0), pa.array([component] * len(rows), pa.string()))
 
 
-# Unusable rows: they are counted as invalid and go to error streams, and the first is reported.
+# UnusableEvents rows: they are counted as invalid and go to error streams, and the first is reported.
 
 
 @dataclass(frozen=True)
-class Unusable:
+class UnusableEvents:
     """One or more events of one input that cannot be used."""
 
     input_index: int
@@ -76,7 +76,9 @@ class Unusable:
     """The file of the positions, if there is one."""
 
 
-def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, emit: EmitRows, copies: int = 1) -> None:
+def refuse(
+    node: WindowedNode, unusable: UnusableEvents, clock: int, ledger: Ledger, emit: EmitRows, copies: int = 1
+) -> None:
     """Counts the events as invalid and emits them on the error stream of the bolt, once for every copy.
 
     ``clock`` is in microseconds. Raises DataError if the topology stops on invalid input.
@@ -87,7 +89,7 @@ def refuse(node: WindowedNode, unusable: Unusable, clock: int, ledger: Ledger, e
     ledger.note_unreadable(node.name, label, reasons[0] if positions is None else f"row {positions[0]}: {reasons[0]}")
     bad = error_rows(node.name, label, rows, positions, reasons)
     for _ in range(copies):
-        emit((node.name, ERRORS), Rows.made(bad, clock))
+        emit((node.name, ERRORS), Rows.without_source(bad, clock))
 
 
 def refuse_by_rule(
@@ -111,12 +113,12 @@ def refuse_by_rule(
         ledger.count_chosen(node, "invalid", inputs, np.isin(np.arange(len(events)), indices))
         rows = take_rows(events.payload, indices).append_column(REASON, pa.array(reasons, pa.string()))
         ledger.note_unreadable(node.name, stream, reasons[0])
-        emit((node.name, stream), Rows.made(rows, clock, events.times[indices]))
+        emit((node.name, stream), Rows.without_source(rows, clock, events.times[indices]))
         return
     for input_index in np.unique(inputs[indices]).tolist():
-        of_input = inputs[indices] == input_index
-        why = [reason for reason, chosen in zip(reasons, of_input, strict=True) if chosen]
-        unusable = Unusable(input_index, take_rows(events.payload, indices[of_input]), None, why)
+        is_of_input = inputs[indices] == input_index
+        input_reasons = [reason for reason, chosen in zip(reasons, is_of_input, strict=True) if chosen]
+        unusable = UnusableEvents(input_index, take_rows(events.payload, indices[is_of_input]), None, input_reasons)
         refuse(node, unusable, clock, ledger, emit)
 
 
@@ -128,13 +130,13 @@ def refuse_end_edges(
     _trace(node, rows, [reason] * rows.num_rows, ledger)
     for input_index in np.unique(inputs).tolist():
         indices = np.flatnonzero(inputs == input_index)
-        unusable = Unusable(input_index, take_rows(rows, indices), indices, [reason] * len(indices))
+        unusable = UnusableEvents(input_index, take_rows(rows, indices), indices, [reason] * len(indices))
         refuse(node, unusable, clock, ledger, emit)
 
 
 def _trace(node: WindowedNode, rows: pa.Table, reasons: list[str], ledger: Ledger) -> None:
     """Traces admitted events that turned out to be invalid, if they have ids."""
-    if ledger.traced:
+    if ledger.tracing:
         for name, reason in zip(event_ids(rows), reasons, strict=False):
             ledger.trace("refused", {"bolt": node.name, "event": name, "reason": reason})
 
@@ -147,18 +149,18 @@ def refuse_unreadable(
     if not len(bad):
         return
     ledger.note_unreadable(component, bad.column("_source")[0].as_py(), bad.column("_reason")[0].as_py())
-    emit((component, ERRORS), Rows.made(bad, clock))
-    for name, input_index in sorted(_reached(topology, component)):
+    emit((component, ERRORS), Rows.without_source(bad, clock))
+    for name, input_index in sorted(_inputs_reached(topology, component)):
         _count_received_and_invalid(topology, name, input_index, len(bad), ledger)
-        if ledger.traced and name in topology.windowed:
+        if ledger.tracing and name in topology.windowed:
             for row in bad.filter(pc.is_valid(bad.column("_row"))).to_pylist():  # rows without a number are whole files
                 ledger.trace("invalid", {"bolt": name, "row": row["_row"], "reason": row["_reason"]})
-        emit((name, ERRORS), Rows.made(of_component(name, bad), clock))
+        emit((name, ERRORS), Rows.without_source(as_errors_of(name, bad), clock))
 
 
 def count_refused(topology: Graph, component: str, rows: int, ledger: Ledger) -> None:
     """Counts rows that a plain bolt refused as invalid at every windowed bolt that they would have reached."""
-    for name, input_index in _reached(topology, component):
+    for name, input_index in _inputs_reached(topology, component):
         _count_received_and_invalid(topology, name, input_index, rows, ledger)
 
 
@@ -170,10 +172,10 @@ def _count_received_and_invalid(topology: Graph, name: str, input_index: int, ro
         ledger.count(node, input_index, "invalid", rows * node.copies(input_index))
 
 
-def _reached(topology: Graph, component: str) -> set[tuple[str, int]]:
+def _inputs_reached(topology: Graph, component: str) -> set[tuple[str, int]]:
     """Returns the inputs (bolt, input index) that readable rows of a spout or plain bolt reach with no window
     between."""
-    reached: set[tuple[str, int]] = set()
+    inputs: set[tuple[str, int]] = set()
     waiting = [component]
     while waiting:
         source = waiting.pop()
@@ -183,10 +185,10 @@ def _reached(topology: Graph, component: str) -> set[tuple[str, int]]:
             if name != source or stream in refused:
                 continue
             for reader in readers:
-                if reader not in reached:
-                    reached.add(reader)
+                if reader not in inputs:
+                    inputs.add(reader)
                     waiting.extend([reader[0]] if reader[0] in topology.plain else [])
-    return reached
+    return inputs
 
 
 # Runs plain bolts within the task that reads or emits their rows (decision 6).
@@ -231,7 +233,7 @@ class PlainBolts:
             where = f"on row {rows.positions[index]} of {label!r}"
             event = Tuple(row, int(times[index]), label)
             with bolt_failure(node.name, self._context.batch, where, columns=names):
-                emitted = _emitted(bolt, event, node, index, names, failures)
+                emitted = _call_bolt(bolt, event, node, index, names, failures)
             for stream, table in emitted or ():
                 collected = gathered.setdefault(stream, ([], []))
                 collected[0].append(table)
@@ -253,31 +255,31 @@ class PlainBolts:
         The output has no partition, because the input row of each output row is unknown.
         """
         has_times = rows.times is not None and (node.brings_time or node.brings_clock)
-        others = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows where a new call begins
+        begins_call = np.zeros(max(rows.table.num_rows - 1, 0), np.bool_)  # rows where a new call begins
         if rows.times is not None and has_times:
-            others |= np.diff(rows.times) != 0
-        cut = rows.truncated
-        if cut is not None:
-            edges = np.diff(cut)
-            few = np.count_nonzero(edges) <= _MOST_CALLS
-            cut, others = (cut, others | edges) if few else (None, others)
+            begins_call |= np.diff(rows.times) != 0
+        is_cut = rows.truncated
+        if is_cut is not None:
+            edges = np.diff(is_cut)
+            has_few_edges = np.count_nonzero(edges) <= _MOST_CALLS
+            is_cut, begins_call = (is_cut, begins_call | edges) if has_few_edges else (None, begins_call)
         names = rows.table.column_names
         gathered: dict[str, tuple[list[pa.Table], list[int]]] = {}
-        for start, stop in pairwise([0, *(np.flatnonzero(others) + 1).tolist(), rows.table.num_rows]):
+        for start, stop in pairwise([0, *(np.flatnonzero(begins_call) + 1).tolist(), rows.table.num_rows]):
             with bolt_failure(node.name, self._context.batch, f"on rows {start} to {stop}", columns=names):
-                emitted = _of_batch(bolt, rows.table, (start, stop), node, failures)
+                emitted = _call_with_halves(bolt, rows.table, (start, stop), node, failures)
             for stream, table in emitted:
                 collected = gathered.setdefault(stream, ([], []))
                 collected[0].append(table)
                 collected[1].append(start)
         for stream, (tables_of_stream, starts) in gathered.items():
             sizes = [table.num_rows for table in tables_of_stream]
-            first = np.repeat(np.array(starts, np.int64), sizes)  # for each output row, the first row of its call
-            places = rows.positions[first] + np.concatenate([np.arange(size) for size in sizes])
-            times = rows.times[first] if rows.times is not None and has_times else None
-            truncated = None if cut is None else cut[first]
+            first_rows = np.repeat(np.array(starts, np.int64), sizes)  # for each output row, the first row of its call
+            positions = rows.positions[first_rows] + np.concatenate([np.arange(size) for size in sizes])
+            times = rows.times[first_rows] if rows.times is not None and has_times else None
+            truncated = None if is_cut is None else is_cut[first_rows]
             out = pa.concat_tables(tables_of_stream)
-            yield stream, Rows(out, times, places, rows.clock, placed=False, truncated=truncated)
+            yield stream, Rows(out, times, positions, rows.clock, has_positions=False, truncated=truncated)
 
     def _bolt(self, node: PlainNode, task: int) -> Bolt | BatchBolt:
         if (node.name, task) not in self._prepared:
@@ -288,8 +290,8 @@ class PlainBolts:
         return self._prepared[node.name, task]
 
 
-def _emitted(
-    bolt: Bolt | BatchBolt, given: Any, node: PlainNode, index: int | None, columns: list[str], failures: Failures
+def _call_bolt(
+    bolt: Bolt | BatchBolt, argument: Any, node: PlainNode, index: int | None, columns: list[str], failures: Failures
 ) -> list[tuple[str, pa.Table]] | None:
     """Returns the tables that a bolt emits for a tuple, or a table. Returns None if it fails and its errors go to its
     error stream.
@@ -297,9 +299,9 @@ def _emitted(
     ``index``: of the row, for ``failures``; None for several rows.
     """
     if bolt.on_error == "stop":
-        return list(tables(bolt.execute(given), node.outputs))
+        return list(tables(bolt.execute(argument), node.outputs))
     try:
-        return list(tables(bolt.execute(given), node.outputs))  # all or nothing, also for generators
+        return list(tables(bolt.execute(argument), node.outputs))  # all or nothing, also for generators
     except Exception as error:
         if not is_caused_by_event(error):
             raise
@@ -308,15 +310,15 @@ def _emitted(
         return None
 
 
-def _of_batch(
+def _call_with_halves(
     bolt: BatchBolt, table: pa.Table, rows: tuple[int, int], node: PlainNode, failures: Failures
 ) -> list[tuple[str, pa.Table]]:
     """Returns a BatchBolt's output without the failing rows, which are found by calls with halves of the rows."""
     start, stop = rows
     index = start if stop - start == 1 else None
-    found = _emitted(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)
+    found = _call_bolt(bolt, table.slice(start, stop - start), node, index, table.column_names, failures)
     if found is not None or index is not None:
         return found or []
     middle = (start + stop) // 2
     halves = ((start, middle), (middle, stop))
-    return [each for half in halves for each in _of_batch(bolt, table, half, node, failures)]
+    return [each for half in halves for each in _call_with_halves(bolt, table, half, node, failures)]

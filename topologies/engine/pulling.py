@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from topologies.engine.failures import raised_as
+from topologies.engine.failures import raising_as
 from topologies.engine.merging import keys_of
 from topologies.engine.source_splits import PAUSES
 from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch, SourceSplit
@@ -69,7 +69,7 @@ class Caller(Generic[OwnSpout]):
         with nullcontext() if kind is None else suppress(SpoutError):
             self.close()
 
-    def tried(self, call: Callable[[], Answer]) -> Answer:
+    def with_retries(self, call: Callable[[], Answer]) -> Answer:
         """Opens the user's spout and returns the result of a call; retries after an error that may pass."""
         for pause in PAUSES:
             try:
@@ -111,7 +111,7 @@ class Caller(Generic[OwnSpout]):
     @contextmanager
     def raising_spout_errors(self, call: str, after: str) -> Iterator[None]:
         """Turns an exception of the user's code into a SpoutError with its line."""
-        with raised_as(self.error, f"{call} failed", do=f"fix it and rerun; {after}", unchanged=SpoutError):
+        with raising_as(self.error, f"{call} failed", do=f"fix it and rerun; {after}", unchanged=SpoutError):
             yield
 
     def error(self, what: str, *, why: str, do: str, transient: bool = False) -> SpoutError:
@@ -137,14 +137,14 @@ def _repr(value: Any) -> str:
         return type(value).__name__
 
 
-def _shown(value: Any) -> str:
+def _as_json(value: Any) -> str:
     return printable(shorten(json.dumps(value, ensure_ascii=False)))
 
 
 # Pulls rows, one call after another, in the process that plans batches.
 
 
-_SECONDS = 1.0
+_MOST_SECONDS = 1.0
 """Most seconds for which a batch is gathered, not counting the last call."""
 
 
@@ -173,18 +173,18 @@ class Puller:
         for wrong return values."""
         limit = limit or self._caller.spout.rows_per_batch
         parts: list[pa.Table] = []
-        number, started = 0, time.monotonic()
-        while number < limit:
-            wanted = limit - number
-            answer = self._caller.tried(lambda wanted=wanted: self._once(wanted))  # type: ignore[misc]
+        row_count, started = 0, time.monotonic()
+        while row_count < limit:
+            wanted = limit - row_count
+            answer = self._caller.with_retries(lambda wanted=wanted: self._read_once(wanted))  # type: ignore[misc]
             if answer is None:
                 break
             rows, self._offset = answer
             if not rows.num_rows:
                 break
             parts.append(rows)
-            number += rows.num_rows
-            if time.monotonic() - started >= _SECONDS:
+            row_count += rows.num_rows
+            if time.monotonic() - started >= _MOST_SECONDS:
                 break
         return Pulled(pa.concat_tables(parts).combine_chunks(), self._offset) if parts else None
 
@@ -212,8 +212,8 @@ class Puller:
         """Closes the user's spout as ``Caller`` does."""
         self._caller.__exit__(kind)
 
-    def _once(self, limit: int) -> tuple[pa.Table, Any] | None:
-        call = f"read({_shown(self._offset)}, {limit})"
+    def _read_once(self, limit: int) -> tuple[pa.Table, Any] | None:
+        call = f"read({_as_json(self._offset)}, {limit})"
         with self._caller.raising_spout_errors(call, _NOTHING_LOST):
             answer = self._caller.spout.read(_copy_for_user(self._offset), limit)
         if answer is None:
@@ -252,16 +252,16 @@ class RangePlanner:
         """``name``: of the spout in the topology. ``ends``: for each known partition, the offset up to which batches
         have read."""
         self._ends: dict[str, Any] = dict(ends or {})
-        self._given = ranged.spout
+        self._users_spout = ranged.spout
         self._name = name
-        self._copied: Caller[PartitionedSpout] | None = None
+        self._own_copy: Caller[PartitionedSpout] | None = None
 
     def pull(self, limit: int | None = None) -> Pulled | None:
         """Returns the ranges of the next batch, and the offset of each partition after them. None if there are no new
         partitions and no new rows. Raises SpoutError as ``Puller.pull`` does."""
-        names = self._caller.tried(self._names)
-        starts = {name: self._ends[name] if name in self._ends else self._begin(name) for name in names}
-        ends = self._limited(starts, limit or self._given.rows_per_batch)
+        names = self._caller.with_retries(self._partition_names)
+        starts = {name: self._ends[name] if name in self._ends else self._ask_begin(name) for name in names}
+        ends = self._ends_within_limit(starts, limit or self._users_spout.rows_per_batch)
         if starts.keys() == self._ends.keys() and ends == starts:
             return None
         rows = [
@@ -275,38 +275,38 @@ class RangePlanner:
     @property
     def wants_acknowledgements(self) -> bool:
         """True if the user's spout has a method to hear about committed batches."""
-        return type(self._given).acknowledge is not PartitionedSpout.acknowledge
+        return type(self._users_spout).acknowledge is not PartitionedSpout.acknowledge
 
     def acknowledge(self, ends: Mapping[str, Any]) -> None:
         """Called when a batch is committed with the rows before these offsets."""
-        read = {name: end for name, end in ends.items() if end is not None}
+        read_ends = {name: end for name, end in ends.items() if end is not None}
         self._caller.open()
         with self._caller.raising_spout_errors(
-            f"acknowledge({_repr(read)})", "the batch is committed, and nothing is lost"
+            f"acknowledge({_repr(read_ends)})", "the batch is committed, and nothing is lost"
         ):
-            self._caller.spout.acknowledge(_copy_for_user(read))
+            self._caller.spout.acknowledge(_copy_for_user(read_ends))
 
     def close(self) -> None:
         """Closes the user's spout, if it was opened."""
-        if self._copied is not None:
-            self._copied.close()
+        if self._own_copy is not None:
+            self._own_copy.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Closes the user's spout as ``Caller`` does."""
-        if self._copied is not None:
-            self._copied.__exit__(kind)
+        if self._own_copy is not None:
+            self._own_copy.__exit__(kind)
 
     @property
     def _caller(self) -> Caller[PartitionedSpout]:
         """A copy of the user's spout, such as each task has: an opened spout cannot be sent to tasks."""
-        if self._copied is None:
-            self._copied = copied(self._name, self._given)
-        return self._copied
+        if self._own_copy is None:
+            self._own_copy = copy_for_calls(self._name, self._users_spout)
+        return self._own_copy
 
-    def _names(self) -> list[str]:
+    def _partition_names(self) -> list[str]:
         """Returns the partitions, sorted, because a set has another order in each process."""
         call = "partitions()"
         with self._caller.raising_spout_errors(call, "no row is lost"):
@@ -338,44 +338,48 @@ class RangePlanner:
             more = f", nor {len(gone) - 1} more" if len(gone) > 1 else ""
             raise self._caller.error(
                 f"{call} does not return {gone[0]!r} any more{more}",
-                why=f"it was read up to {_shown(self._ends[gone[0]])}, and what comes behind would be lost in silence",
+                why=f"it was read up to {_as_json(self._ends[gone[0]])}, and what comes behind would be lost in "
+                "silence",
                 do="return it further, also where it gets no more rows: end() returns None then; "
                 "with_watermark(partition_idle_timeout=...) leaves it out of the watermark",
             )
         return names
 
-    def _begin(self, name: str) -> Any:
+    def _ask_begin(self, name: str) -> Any:
         call = f"begin({name!r})"
 
         def once() -> Any:
             with self._caller.raising_spout_errors(call, "nothing of it was read"):
                 return self._caller.spout.begin(name)
 
-        return self._caller.as_stored(call, self._caller.tried(once))
+        return self._caller.as_stored(call, self._caller.with_retries(once))
 
-    def _limited(self, starts: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """Returns the ends of the next batch. Partitions share the limit evenly; the unused part is shared again among
-        those with rows left, whose number is unknown."""
+    def _ends_within_limit(self, starts: Mapping[str, Any], limit: int) -> dict[str, Any]:
+        """Returns where the next batch ends in each partition.
+
+        Each partition gets an equal share of ``limit``. If some have no new rows, the others are asked again with a
+        larger share, since it is unknown how many rows they have.
+        """
         share = max(limit // len(starts), 1) if starts else 0
-        ends = {name: self._end(name, start, share) for name, start in starts.items()}
+        ends = {name: self._ask_end(name, start, share) for name, start in starts.items()}
         busy = [name for name in starts if ends[name] != starts[name]]
         if busy and limit // len(busy) > share:
-            ends |= {name: self._end(name, starts[name], limit // len(busy)) for name in busy}
+            ends |= {name: self._ask_end(name, starts[name], limit // len(busy)) for name in busy}
         return ends
 
-    def _end(self, name: str, start: Any, limit: int) -> Any:
-        call = f"end({name!r}, {_shown(start)}, {limit})"
+    def _ask_end(self, name: str, start: Any, limit: int) -> Any:
+        call = f"end({name!r}, {_as_json(start)}, {limit})"
 
         def once() -> Any:
             with self._caller.raising_spout_errors(call, _NOTHING_LOST):
                 return self._caller.spout.end(name, _copy_for_user(start), limit)
 
-        end = self._caller.as_stored(call, self._caller.tried(once))
+        end = self._caller.as_stored(call, self._caller.with_retries(once))
         if end is None:
             return start
         if _is_number(start) and _is_number(end) and end < start:
             raise self._caller.error(
-                f"{call} returned {_shown(end)}",
+                f"{call} returned {_as_json(end)}",
                 why="that is before the offset up to which the partition was read: its rows would be read again",
                 do="return the offset behind the last row; or None, where nothing is new",
             )
@@ -394,7 +398,7 @@ def reader_of(name: str, spout: UsersSpout, offset: Any) -> Puller | RangePlanne
     return Puller(name, spout, offset)
 
 
-def copied(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
+def copy_for_calls(name: str, spout: PartitionedSpout) -> Caller[PartitionedSpout]:
     """Returns a copy of a user's spout for calls: each process and each task has its own copy."""
     caller = Caller(name, spout)
     with caller.raising_spout_errors("__copy__()", "nothing was read"):
@@ -415,7 +419,7 @@ class PartitionRange:
     @property
     def call(self) -> str:
         """Returns the call that reads the range, for messages."""
-        return f"read({self.partition!r}, {_shown(self.start)}, {_shown(self.end)})"
+        return f"read({self.partition!r}, {_as_json(self.start)}, {_as_json(self.end)})"
 
 
 @dataclass(frozen=True)
@@ -432,7 +436,7 @@ class RangeSource:
         spout = node.spout
         assert isinstance(spout, RangedSpout | PulledRanges)
         merge_by, tables = spout.merge_by, list[pa.Table]()
-        with copied(self.component, spout.spout) as caller:
+        with copy_for_calls(self.component, spout.spout) as caller:
             for each in self.ranges:
                 table = read_range(caller, each, node.outputs[DEFAULT_STREAM], node.defaults)
                 tables.append(table if node.needed is None else table.select(node.schema.names))
@@ -469,22 +473,24 @@ def _shuffle_offset(partition: str) -> int:
 
 
 def read_range(
-    caller: Caller[PartitionedSpout], wanted: PartitionRange, schema: pa.Schema, defaults: Defaults
+    caller: Caller[PartitionedSpout], partition_range: PartitionRange, schema: pa.Schema, defaults: Defaults
 ) -> pa.Table:
     """Returns the rows of a range with these columns. Raises SpoutError as ``RangeSource.read`` does."""
 
     def once() -> pa.Table:
-        with caller.raising_spout_errors(wanted.call, "no row is lost: the next run reads the same range"):
-            rows = caller.spout.read(wanted.partition, _copy_for_user(wanted.start), _copy_for_user(wanted.end))
+        with caller.raising_spout_errors(partition_range.call, "no row is lost: the next run reads the same range"):
+            rows = caller.spout.read(
+                partition_range.partition, _copy_for_user(partition_range.start), _copy_for_user(partition_range.end)
+            )
         if rows is None:
             raise caller.error(
-                f"{wanted.call} returned None",
+                f"{partition_range.call} returned None",
                 why="it returns the rows of the range, and without a return they would be lost in silence",
                 do="return them; [] where there are none",
             )
-        return caller.table(wanted.call, rows, schema, defaults)
+        return caller.table(partition_range.call, rows, schema, defaults)
 
-    return caller.tried(once)
+    return caller.with_retries(once)
 
 
 def ranges_in(table: pa.Table) -> list[PartitionRange]:
@@ -495,11 +501,13 @@ def ranges_in(table: pa.Table) -> list[PartitionRange]:
 
 
 def range_splits(
-    component: str, ranges: list[PartitionRange], wanted: int, *, merged: bool
+    component: str, ranges: list[PartitionRange], split_count: int, *, merged: bool
 ) -> list[SourceSplit | MergedSplits]:
-    """Returns about ``wanted`` splits of ranges, in their order. ``merged``: True if their rows are merged by key."""
-    together = max(-(-len(ranges) // max(wanted, 1)), 1)
+    """Returns about ``split_count`` splits of ranges, in their order. ``merged``: True if their rows are merged by
+    key."""
+    ranges_per_split = max(-(-len(ranges) // max(split_count, 1)), 1)
     splits: list[SourceSplit | MergedSplits] = [
-        RangeSource(component, tuple(ranges[at : at + together])) for at in range(0, len(ranges), together)
+        RangeSource(component, tuple(ranges[at : at + ranges_per_split]))
+        for at in range(0, len(ranges), ranges_per_split)
     ]
     return [MergedSplits(splits)] if merged and splits else splits  # type: ignore[arg-type]

@@ -250,7 +250,7 @@ def bolts_html(bolts: Mapping[str, BoltReport]) -> str:
 
 def report(topology: Graph, progress: BatchProgress, plan: BatchPlan, seconds: Mapping[str, float]) -> BatchReport:
     """Returns the report of a committed batch; ``seconds``: its wall time by phase."""
-    first = progress.context.first
+    first_output = progress.context.first_output
     return BatchReport(
         batch=plan.batch,
         closing=plan.closing,
@@ -269,8 +269,8 @@ def report(topology: Graph, progress: BatchProgress, plan: BatchPlan, seconds: M
         },
         spouts={name: dict(counts) for name, counts in progress.state.spouts.items()},
         complaints=progress.complaints,
-        first_output=None if first is None else first.time,
-        read_from=None if first is None else first.read_from,
+        first_output=None if first_output is None else first_output.time,
+        read_from=None if first_output is None else first_output.read_from,
         work=progress.work,
     )
 

@@ -80,8 +80,8 @@ def undecodable_names(spout: AnySpout) -> Iterator[str]:
 
 _HEADERS = {"csv": 1, "jsonl": 0}
 """Formats in which a row is usually a line, with the number of header lines."""
-_MARK = "windbolt leaves out a line here"
-_CHUNK = 1 << 20
+_POISON_MARK = "windbolt leaves out a line here"
+_CHUNK_BYTES = 1 << 20
 
 
 class PoisonKind(StrEnum):
@@ -107,7 +107,7 @@ class PoisonInput:
     """The number of the line or row, from 0; 0 for a whole file."""
     reason: str
 
-    def of(self, spout: str, split: FileSplit) -> bool:
+    def is_in(self, spout: str, split: FileSplit) -> bool:
         """True if the poison is in this split."""
         return (self.spout, self.path, self.part, self.parts) == (spout, split.path, split.part, split.parts)
 
@@ -146,20 +146,20 @@ def without_lines(
     The first ``header`` lines are always included; the last of them has the column names. Lines before it that begin
     with ``comment``, blank lines, and a line with the delimiter are included too.
     """
-    gone = {entry.at for entry in poison}
-    before = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))
-    says_delimiter = False
+    poison_lines = {entry.at for entry in poison}
+    blank_or_comment = re.compile(rb"\r?\n" + (rb"|" + re.escape(comment.encode()) if comment else b""))
+    has_delimiter_line = False
     with tempfile.TemporaryDirectory(prefix="windbolt-") as folder:
         copy = os.path.join(folder, without_compression(os.path.basename(path)))
         with open(copy, "wb") as sink:
             for number, line in enumerate(_lines(filesystem, path)):
                 if number == header - 1:
-                    bare = line if number else line.removeprefix(BOM)
-                    says = not says_delimiter and DELIMITER_LINE.match(bare) is not None
-                    says_delimiter = says_delimiter or says
-                    header += says or before.match(bare) is not None
+                    without_mark = line if number else line.removeprefix(BOM)
+                    is_delimiter_line = not has_delimiter_line and DELIMITER_LINE.match(without_mark) is not None
+                    has_delimiter_line = has_delimiter_line or is_delimiter_line
+                    header += is_delimiter_line or blank_or_comment.match(without_mark) is not None
                 if lines is None or number < header or lines[0] <= number < lines[1]:
-                    sink.write(f"{_MARK}\n".encode() if number in gone else line)
+                    sink.write(f"{_POISON_MARK}\n".encode() if number in poison_lines else line)
         yield pafs.LocalFileSystem(), copy
 
 
@@ -174,16 +174,16 @@ def without_marked_lines(chunks: list[Chunk], poison: Sequence[PoisonInput], raw
 
     ``raw``: the text of the poison lines, by number.
     """
-    left = sorted(poison, key=lambda entry: entry.at)
+    remaining = sorted(poison, key=lambda entry: entry.at)
     result: list[Chunk] = []
     for table, numbers, bad in chunks:
         rows = [BadRow(**row) for row in bad.rows.to_pylist()]
         for index, row in enumerate(rows):
-            if left and row.data.strip() == _MARK:
-                entry = left.pop(0)
+            if remaining and row.data.strip() == _POISON_MARK:
+                entry = remaining.pop(0)
                 rows[index] = BadRow(row.row, entry.reason, raw.get(entry.at, ""))
         result.append((table, numbers, BadRows.of(rows).with_truncated(bad.truncated)))
-    return None if left else result
+    return None if remaining else result
 
 
 def raw_lines(filesystem: pafs.FileSystem, path: str, poison: Sequence[PoisonInput]) -> dict[int, str]:
@@ -203,19 +203,19 @@ def without_rows(chunks: list[Chunk], poison: Sequence[PoisonInput]) -> list[Chu
         return chunks
     result: list[Chunk] = []
     for table, numbers, bad in chunks:
-        dead = np.isin(numbers, list(reasons))
-        gone = np.flatnonzero(dead)
-        if not len(gone):
+        is_poison = np.isin(numbers, list(reasons))
+        poison_rows = np.flatnonzero(is_poison)
+        if not len(poison_rows):
             result.append((table, numbers, bad))
             continue
-        columns = python_columns(table.take(pa.array(gone)))
+        columns = python_columns(table.take(pa.array(poison_rows)))
         rows = [
             BadRow(number, reasons[number], row_as_json(columns, index))
-            for index, number in enumerate(numbers[gone].tolist())
+            for index, number in enumerate(numbers[poison_rows].tolist())
         ]
-        more = pa.concat_tables([bad.rows, BadRows.of(rows).rows])
-        left = BadRows(more.cast(BAD_SCHEMA), bad.truncated)
-        result.append((table.filter(pa.array(~dead)), numbers[~dead], left))
+        bad_rows = pa.concat_tables([bad.rows, BadRows.of(rows).rows])
+        bad_with_poison = BadRows(bad_rows.cast(BAD_SCHEMA), bad.truncated)
+        result.append((table.filter(pa.array(~is_poison)), numbers[~is_poison], bad_with_poison))
     return result
 
 
@@ -233,9 +233,9 @@ def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
     """Yields the lines of a text file, decompressed, with their line ends."""
     with opened(filesystem, path, "text", streamed=True) as source:
         rest = b""
-        while chunk := source.read(_CHUNK):
-            *whole, rest = (rest + bytes(chunk)).split(b"\n")
-            for line in whole:
+        while chunk := source.read(_CHUNK_BYTES):
+            *complete, rest = (rest + bytes(chunk)).split(b"\n")
+            for line in complete:
                 yield line + b"\n"
         if rest:
             yield rest
@@ -277,17 +277,17 @@ class FileSource:
         except (DataError, MissingError) as error:
             if isinstance(error, MissingError) and spout.on_missing == "stop":
                 raise
-            bad = pa.table([[None], [str(error)], [self._shown]], schema=BAD_SCHEMA)
+            bad = pa.table([[None], [str(error)], [self._shown_path]], schema=BAD_SCHEMA)
             none = np.zeros(0, np.int64)
             yield SourceBatch(
-                self.component, DEFAULT_STREAM, node.schema.empty_table(), none, bad, self._shown, merge_keys=none
+                self.component, DEFAULT_STREAM, node.schema.empty_table(), none, bad, self._shown_path, merge_keys=none
             )
             return
         shuffle_offset = zlib.crc32(os.path.basename(self.split.path).encode())
         for table, numbers, bad_rows in read:
             merge_keys = None if spout.merge_by is None else keys_of(table.column(spout.merge_by))
             yield SourceBatch(
-                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown,
+                self.component, DEFAULT_STREAM, table, numbers, bad_rows.rows, self._shown_path,
                 shuffle_offset=shuffle_offset, merge_keys=merge_keys, truncated=bad_rows.truncated_among(numbers),
             )  # fmt: skip
 
@@ -295,22 +295,22 @@ class FileSource:
         """Reads the whole split. Retries, since disks, networks and stores recover."""
         for pause in PAUSES:
             try:
-                return self._whole(node, spout)
+                return self._read_whole_split(node, spout)
             except UnreachableError as error:
                 if isinstance(error, MissingError) and spout.on_missing == "invalid":
                     raise
                 time.sleep(pause)
-        return self._whole(node, spout)
+        return self._read_whole_split(node, spout)
 
-    def _whole(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
+    def _read_whole_split(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Reads the whole split before returning any of it, because a file may turn out to be damaged in the middle."""
         with reached(self.split.path):
             filesystem, path = locate_file(self.split.path)
         schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
         chunks = self._chunks(node, spout, filesystem, path, schema)
         with reached(self.split.path):
-            about = FileMetadata(filesystem, path, self._shown, spout.metadata)
-        chunks = [(about.beside(rows, numbers), numbers, bad) for rows, numbers, bad in chunks]
+            metadata = FileMetadata(filesystem, path, self._shown_path, spout.metadata)
+        chunks = [(metadata.beside(rows, numbers), numbers, bad) for rows, numbers, bad in chunks]
         if node.needed is None:
             return chunks
         names = node.schema.names
@@ -323,7 +323,9 @@ class FileSource:
         needed, optional = node.needed, node.defaults.columns.keys()
         poison = {what: [entry for entry in self.poison if entry.what is what] for what in PoisonKind}
         for entry in poison[PoisonKind.FILE]:
-            raise DataError(f"{self._shown!r} is not read", why=entry.reason, do="inspect the file with other tools")
+            raise DataError(
+                f"{self._shown_path!r} is not read", why=entry.reason, do="inspect the file with other tools"
+            )
         lines = poison[PoisonKind.LINE]
         if self.lines is not None:
             lines = [entry for entry in lines if self.lines[0] <= entry.at < self.lines[1]]
@@ -340,14 +342,14 @@ class FileSource:
                 )
             if readable is None:
                 raise DataError(
-                    f"{self._shown!r} is not read", why=lines[0].reason, do="inspect the file with other tools"
+                    f"{self._shown_path!r} is not read", why=lines[0].reason, do="inspect the file with other tools"
                 )
             chunks = readable
         chunks = without_rows(chunks, poison[PoisonKind.ROW])
         return chunks if self.rows is None else row_range(chunks, self.rows)
 
     @property
-    def _shown(self) -> str:
+    def _shown_path(self) -> str:
         """The path for display."""
         return shown_path(self.split.path)
 
@@ -370,12 +372,12 @@ class TableSource:
 
     component: str
     table: pa.Table
-    first: int = 0
+    first_row: int = 0
     """The number of the first row in its source."""
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows."""
-        positions = np.arange(self.first, self.first + self.table.num_rows)
+        positions = np.arange(self.first_row, self.first_row + self.table.num_rows)
         yield SourceBatch(self.component, DEFAULT_STREAM, self.table, positions)
 
 
@@ -393,19 +395,20 @@ def line_count(source: FileSource, context: Context) -> int:
 def file_splits(
     topology: Graph,
     files: Sequence[tuple[str, str]],
-    wanted: int,
+    split_count: int,
     poison: Sequence[PoisonInput] = (),
-    first: FirstOutput | None = None,
+    first_output: FirstOutput | None = None,
 ) -> list[SourceSplit | MergedSplits]:
-    """Returns about ``wanted`` splits of files, if files can be divided. ``files``: (spout, path) in order of arrival.
+    """Returns about ``split_count`` splits of files, if files can be divided. ``files``: (spout, path) in order of
+    arrival.
 
     ``poison``: parts of the files to leave out. Very many files share splits, since each split becomes a segment. The
-    files of a merging spout stay together. Files are left out if their folders tell that the ``first`` output of the
-    run does not need them.
+    files of a merging spout stay together. Files are left out if their folders tell that the ``first_output`` output of
+    the run does not need them.
     """
-    if first is not None:
-        files = [found for found in files if not _is_skipped(topology, *found, first)]
-    splits_per_file = -(-wanted // len(files)) if files else 1
+    if first_output is not None:
+        files = [found for found in files if not _is_skipped(topology, *found, first_output)]
+    splits_per_file = -(-split_count // len(files)) if files else 1
     splits: list[FileSource] = []
     for component, path in files:
         spout = topology.spouts[component].spout
@@ -420,18 +423,18 @@ def file_splits(
                     for part in spout.format.split(filesystem, inside, splits_per_file)
                 ]
         for split in parts:
-            mine = tuple(entry for entry in poison if entry.of(component, split))
-            splits.append(FileSource(component, split, mine))
-    together = -(-len(splits) // _MOST_SPLITS)
-    ready: list[SourceSplit | MergedSplits] = []
+            split_poison = tuple(entry for entry in poison if entry.is_in(component, split))
+            splits.append(FileSource(component, split, split_poison))
+    files_per_group = -(-len(splits) // _MOST_SPLITS)
+    result: list[SourceSplit | MergedSplits] = []
     for component, group in groupby(splits, key=lambda split: split.component):
-        ones = _in_groups(list(group), together)
+        groups = _in_groups(list(group), files_per_group)
         merges = cast("FileSpout", topology.spouts[component].spout).merge_by is not None
-        ready.extend([MergedSplits(ones)] if merges else ones)
-    return ready
+        result.extend([MergedSplits(groups)] if merges else groups)
+    return result
 
 
-def _is_skipped(topology: Graph, component: str, path: str, first: FirstOutput) -> bool:
+def _is_skipped(topology: Graph, component: str, path: str, first_output: FirstOutput) -> bool:
     spout = cast("FileSpout", topology.spouts[component].spout)
     if not spout.partitions.names:
         return False
@@ -439,11 +442,11 @@ def _is_skipped(topology: Graph, component: str, path: str, first: FirstOutput) 
         values = spout.partition_of(path).values
     except DataError:
         return False  # the task that reads the file will report it
-    shared = pa.table(dict(values))
-    return first.skips(topology, component, shared, first.time)
+    folder_columns = pa.table(dict(values))
+    return first_output.skips_file(topology, component, folder_columns, first_output.time)
 
 
-def _in_groups(splits: list[FileSource], most: int) -> Sequence[SourceSplit]:
-    if most <= 1:
+def _in_groups(splits: list[FileSource], group_size: int) -> Sequence[SourceSplit]:
+    if group_size <= 1:
         return splits
-    return [FileGroup(tuple(splits[start : start + most])) for start in range(0, len(splits), most)]
+    return [FileGroup(tuple(splits[start : start + group_size])) for start in range(0, len(splits), group_size)]

@@ -96,7 +96,7 @@ class Rows:
     positions: NDArray[np.int64]
     clock: int
     """The clock at arrival in microseconds."""
-    placed: bool = True
+    has_positions: bool = True
     """True for positions in the source; False if they only number the rows of a BatchBolt."""
     shuffle_offsets: NDArray[np.int64] | int = 0
     """Offset in a shuffle grouping for the source of the rows, or one for each row."""
@@ -108,7 +108,7 @@ class Rows:
     """True for rows with a time that reading cut to microseconds; None without such rows."""
 
     @staticmethod
-    def made(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
+    def without_source(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
         """Returns rows that windbolt made, which have no position in a source."""
         return Rows(table, times, np.arange(table.num_rows), clock)
 
@@ -123,7 +123,15 @@ class Rows:
         partition = self.partition if isinstance(self.partition, str) else self.partition.take(indices)
         truncated = None if self.truncated is None else self.truncated[indices]
         return Rows(
-            table, times, self.positions[indices], self.clock, self.placed, offsets, partition, self.file, truncated
+            table,
+            times,
+            self.positions[indices],
+            self.clock,
+            self.has_positions,
+            offsets,
+            partition,
+            self.file,
+            truncated,
         )
 
     def shifted(self, micros: int) -> Rows:
@@ -217,12 +225,12 @@ class Sections:
             np.concatenate([part.tasks for part in parts]), RefColumns.concat([part.refs for part in parts])
         )
 
-    def places_by_task(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def indices_by_task(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Yields, for each task with sections, their indices, in order."""
         order = np.argsort(self.tasks, kind="stable")
         edges = np.flatnonzero(np.diff(self.tasks[order])) + 1
-        for places in np.split(order, edges):
-            yield int(self.tasks[places[0]]), places
+        for indices in np.split(order, edges):
+            yield int(self.tasks[indices[0]]), indices
 
 
 # How far the events of an input have advanced time.
@@ -236,7 +244,7 @@ class InputProgress:
     """The latest event time."""
     skew: int | None = None
     """The largest difference by which an event's time is behind its original time."""
-    arrived: int | None = None
+    latest_arrival: int | None = None
     """The latest arrival time."""
     first_clock: int | None = None
     """The clock when the first event came."""
@@ -246,15 +254,15 @@ class InputProgress:
     def merge(self, other: InputProgress) -> InputProgress:
         """Returns the combined progress."""
         return InputProgress(
-            latest=_chosen(max, self.latest, other.latest),
-            skew=_chosen(max, self.skew, other.skew),
-            arrived=_chosen(max, self.arrived, other.arrived),
-            first_clock=_chosen(min, self.first_clock, other.first_clock),
-            last_clock=_chosen(max, self.last_clock, other.last_clock),
+            latest=_choose(max, self.latest, other.latest),
+            skew=_choose(max, self.skew, other.skew),
+            latest_arrival=_choose(max, self.latest_arrival, other.latest_arrival),
+            first_clock=_choose(min, self.first_clock, other.first_clock),
+            last_clock=_choose(max, self.last_clock, other.last_clock),
         )
 
 
-def _chosen(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
+def _choose(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
     known = [value for value in values if value is not None]
     return choose(known) if known else None
 
@@ -262,7 +270,7 @@ def _chosen(choose: Callable[[Iterable[int]], int], *values: int | None) -> int 
 # Events of a batch that the tasks of a bolt have yet to admit.
 
 
-_DRIVER = -1
+_DRIVER_TASK = -1
 """Task number for the driver, which reads the order of arrival."""
 
 
@@ -306,26 +314,27 @@ class UnadmittedEvents:
 
     def as_parts(self) -> list[Sections]:
         """Returns all sections, then the sections with the order of arrival, which are for the driver."""
-        order = [Sections.of([(_DRIVER, ref) for ref in self.order])] if self.order else []
+        order = [Sections.of([(_DRIVER_TASK, ref) for ref in self.order])] if self.order else []
         return [*([Sections.concat(self.sections)] if self.sections else []), *order]
 
-    def elsewhere(self, parts: Sequence[Sections]) -> UnadmittedEvents:
+    def with_moved_sections(self, parts: Sequence[Sections]) -> UnadmittedEvents:
         """Returns these events, after the sections of ``as_parts`` have moved."""
-        whole, order = (parts[:1], parts[1:]) if self.sections else ((), parts)
-        firsts = [self._first_of_each()] if self.sections else []
-        return UnadmittedEvents([*whole], [*firsts], [ref for part in order for ref in part.refs], self.count)
+        section_parts, order = (parts[:1], parts[1:]) if self.sections else ((), parts)
+        firsts = [self._first_numbers()] if self.sections else []
+        return UnadmittedEvents([*section_parts], [*firsts], [ref for part in order for ref in part.refs], self.count)
 
     def by_task(self) -> dict[int, UnadmittedSections]:
         """Returns the sections of each task that has events to admit."""
         if not self.sections:
             return {}
-        whole = Sections.concat(self.sections)
-        firsts = self._first_of_each()
+        all_sections = Sections.concat(self.sections)
+        firsts = self._first_numbers()
         return {
-            task: UnadmittedSections(whole.refs.take(places), firsts[places]) for task, places in whole.places_by_task()
+            task: UnadmittedSections(all_sections.refs.take(indices), firsts[indices])
+            for task, indices in all_sections.indices_by_task()
         }
 
-    def _first_of_each(self) -> NDArray[np.int64]:
+    def _first_numbers(self) -> NDArray[np.int64]:
         return np.concatenate(
             [np.broadcast_to(first, len(part.tasks)) for first, part in zip(self.firsts, self.sections, strict=True)]
         )
@@ -369,7 +378,7 @@ class BoltWork:
             self.seconds + other.seconds,
             columns,
             self.called + other.called,
-            _added(self.column_bytes, other.column_bytes),
+            _add_each(self.column_bytes, other.column_bytes),
             max(filter(None, (self.large_window, other.large_window)), default=None),
         )
 
@@ -378,14 +387,14 @@ class WorkNotes:
     """The costs of the bolts in one task."""
 
     def __init__(self) -> None:
-        self._of: dict[str, BoltWork] = {}
+        self._by_bolt: dict[str, BoltWork] = {}
         self._began = perf_counter()
 
     def add(self, bolt: str, work: BoltWork) -> None:
         """Adds to the cost of a bolt."""
-        self._of[bolt] = self._of.get(bolt, _NOTHING).plus(work)
+        self._by_bolt[bolt] = self._by_bolt.get(bolt, _NO_WORK).plus(work)
 
-    def timed(self, bolt: str, items: Iterator[Item]) -> Iterator[Item]:
+    def measure(self, bolt: str, items: Iterator[Item]) -> Iterator[Item]:
         """Yields the items; adds the time of making them to a bolt, without the time between."""
         seconds = 0.0
         try:
@@ -403,15 +412,15 @@ class WorkNotes:
 
     def end(self, owner: str) -> Mapping[str, BoltWork]:
         """Called at the end of the task with its bolt, or ``INPUT``, which gets the time that no other bolt has."""
-        spent = sum(work.seconds for work in self._of.values())
+        spent = sum(work.seconds for work in self._by_bolt.values())
         self.add(owner, BoltWork(max(perf_counter() - self._began - spent, 0.0)))
-        return self._of
+        return self._by_bolt
 
 
 def merge_work(into: dict[str, BoltWork], work: Mapping[str, BoltWork]) -> None:
     """Adds the costs of bolts to ``into``."""
-    for bolt, of_bolt in work.items():
-        into[bolt] = into.get(bolt, _NOTHING).plus(of_bolt)
+    for bolt, bolt_work in work.items():
+        into[bolt] = into.get(bolt, _NO_WORK).plus(bolt_work)
 
 
 @cache
@@ -419,16 +428,16 @@ def memory_of_process() -> int | None:
     """Returns the bytes of memory that this process may use: the memory of the machine, or the limit of a container;
     None if unknown."""
     try:
-        known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, OSError, ValueError):  # not every system has it
         return None
     for path in _LIMITS:
         with suppress(OSError, ValueError):
-            known.append(int(Path(path).read_text(encoding="ascii")))
-    return min(known)
+            limits.append(int(Path(path).read_text(encoding="ascii")))
+    return min(limits)
 
 
-def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _add_each(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     if not one or not other:
         return one or other
     return tuple(map(int.__add__, one, other))
@@ -436,7 +445,7 @@ def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Files with a container's memory limit: a number, or ``max``."""
-_NOTHING = BoltWork()
+_NO_WORK = BoltWork()
 
 
 # Results of a task for the driver: references to written data, and counts.
@@ -480,7 +489,7 @@ class Recorded:
     """For each windowed bolt and account, counts by input stream."""
     inputs: Mapping[str, Mapping[str, InputProgress]] = field(default_factory=dict)
     """For each windowed bolt and input stream, how far its events have advanced time."""
-    traced: Sequence[tuple[str, Ref]] = ()
+    trace_refs: Sequence[tuple[str, Ref]] = ()
     """(kind, rows): traces, by their kind in ``TRACES``."""
     window_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """For each windowed bolt, the number of fired windows by end in microseconds, if the batch records them."""
@@ -546,7 +555,7 @@ class BatchEnd:
     """Lower bound, in microseconds, on the event times still admitted for every key (AZ-16)."""
     latest: int = NONE
     """At the end of the streams, the latest time that the bolt has seen, in microseconds."""
-    reached: int = -FOREVER
+    closed_until: int = -FOREVER
     """At the end of the streams, the time up to which the watermark or the clock had closed windows."""
 
 
@@ -563,8 +572,8 @@ class Share:
         if self.count == 1:
             return firings
         due = list(firings)
-        first, end = (len(due) * index // self.count for index in (self.index, self.index + 1))
-        return due[first:end]
+        start, stop = (len(due) * index // self.count for index in (self.index, self.index + 1))
+        return due[start:stop]
 
 
 @dataclass(frozen=True)

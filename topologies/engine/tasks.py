@@ -28,7 +28,7 @@ from topologies.engine.admission import (
     record_groups,
 )
 from topologies.engine.batch import Context
-from topologies.engine.event_times import anchored
+from topologies.engine.event_times import with_anchor
 from topologies.engine.fire.bolt_calls import BoltCalls
 from topologies.engine.fire.event_calls import EventCalls, EventTask
 from topologies.engine.fire.task_families import family_of
@@ -81,7 +81,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
             clock,
             shuffle_offsets=source_batch.shuffle_offset,
             partition=partition,
-            file=source_batch.source if _of_files(context, component) else "",
+            file=source_batch.source if _reads_files(context, component) else "",
             truncated=source_batch.truncated,
         )
         router.emit((source_batch.component, source_batch.stream), rows)
@@ -96,7 +96,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
 def fire(item: FireItem, context: Context) -> FireOutcome:
     """Admits the events that arrived for one task of a windowed bolt, fires its windows up to the frontier, and routes
     the bolt's output."""
-    node, router = anchored(context.topology.windowed[item.bolt], item.anchor), Router(context)
+    node, router = with_anchor(context.topology.windowed[item.bolt], item.anchor), Router(context)
     with storage_errors_about(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.needed_refs())
         windows = family_of(node).restore(item, node, router)
@@ -128,7 +128,7 @@ def _snapshot(windows: TaskWindows, calls: BoltCalls, node: WindowedNode, router
 
 def compact(item: CompactItem, context: Context) -> Ref:
     """Merges adjacent segments of a task into one, in order of time."""
-    node = anchored(context.topology.windowed[item.bolt], item.anchor)
+    node = with_anchor(context.topology.windowed[item.bolt], item.anchor)
     with storage_errors_about(f"bolt {item.bolt!r}, task {item.task}"):
         context.store.prefetch(item.refs)
         return family_of(node).compact(item, node, context)
@@ -154,7 +154,7 @@ def _with_defaults(source_batch: SourceBatch, context: Context) -> pa.Table:
     return node.defaults.filled(source_batch.table)
 
 
-def _of_files(context: Context, spout: str) -> bool:
+def _reads_files(context: Context, spout: str) -> bool:
     """True if a spout reads users' files."""
     spouts = context.topology.spouts
     return spout in spouts and type(spouts[spout].spout) is FileSpout
@@ -181,11 +181,11 @@ def first_in_time(node: WindowedNode, watermark: int | None) -> int:
         return EARLIEST
     if watermark == FOREVER:
         return FOREVER
-    _, decisions = _decided(node, np.array([watermark]), watermark)
+    _, decisions = _decide_at_tick(node, np.array([watermark]), watermark)
     return watermark + int(decisions.codes[0] == Decision.LATE_AT_ADMISSION)
 
 
-def _decided(node: WindowedNode, times: NDArray[np.int64], watermark: int | None) -> tuple[Incoming, Decisions]:
+def _decide_at_tick(node: WindowedNode, times: NDArray[np.int64], watermark: int | None) -> tuple[Incoming, Decisions]:
     codes, marks = np.zeros(len(times), np.int8), Marks.of_tick(watermark, len(times))
     events = Incoming(Rows(pa.table({}), times, np.arange(len(times)), 0), 0, times, codes, marks)
     return events, decide(node, events, AdmissionContext())
@@ -213,7 +213,7 @@ def take_in(file: SumsFile, context: Context) -> Output | None:
     slicing = node.slicing(traced=False)
     assert slicing is not None
     read = _read(file)
-    events, decisions = _decided(node, read.latest, context.watermarks[node.name])
+    events, decisions = _decide_at_tick(node, read.latest, context.watermarks[node.name])
     rejects = any_rejected(decisions.codes)
     if decisions.adjusted.any() or (
         rejects and (context.samples_rejected_events or _shows_late(context.topology, node))
@@ -243,7 +243,7 @@ def _shows_late(topology: Graph, node: WindowedNode) -> bool:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _SumColumns:
     """Sums as columns, with an entry for each sum."""
 
     partitions: int
@@ -258,17 +258,17 @@ class _Columns:
     terms: list[NDArray[np.int64]]
 
 
-def _read(file: SumsFile) -> _Columns:
-    numbers, at = np.fromfile(file.path, np.uint8), 0
-    parts: list[_Columns] = []
-    while at < len(numbers):
-        reader = _Partition(file.sums, numbers, at)
+def _read(file: SumsFile) -> _SumColumns:
+    numbers, position = np.fromfile(file.path, np.uint8), 0
+    parts: list[_SumColumns] = []
+    while position < len(numbers):
+        reader = _Partition(file.sums, numbers, position)
         parts.append(reader.columns())
-        at = reader.at
+        position = reader.at
     parts = [part for part in parts if len(part.times)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    return _Columns(
+    return _SumColumns(
         len(parts),
         sum(part.rows for part in parts),
         np.concatenate([part.times for part in parts]),
@@ -287,7 +287,7 @@ class _Partition:
         self.at = at
         """Position up to which the bytes have been read."""
 
-    def columns(self) -> _Columns:
+    def columns(self) -> _SumColumns:
         sums = self._sums
         rows, size = self._next(2).tolist()
         texts = self._next(len(sums.keys)).tolist()
@@ -301,7 +301,7 @@ class _Partition:
             for place, (kind, letter, code) in enumerate(zip(sums.kinds, sums.keys, codes, strict=True))
         ]
         self.at += -self.at % 8
-        return _Columns(1, rows, times, keys, counts, latest, terms)
+        return _SumColumns(1, rows, times, keys, counts, latest, terms)
 
     def _next(self, count: int) -> NDArray[np.int64]:
         start, self.at = self.at, self.at + 8 * int(count)

@@ -16,7 +16,7 @@ from manager.watermarks import ArrivalTimes, EventWatermarks, MarksAround, Water
 from policies.storm import TimeTriggerPolicy
 from policies.watermarks import NONE, MarkState, estimate_arrival
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
-from topologies.engine.event_times import anchored
+from topologies.engine.event_times import with_anchor
 from topologies.engine.fire.task_families import family_of
 from topologies.engine.task_data import (
     BatchEnd,
@@ -39,19 +39,22 @@ if TYPE_CHECKING:
 # The latest time that a bolt has seen.
 
 
-def latest_seen(node: WindowedNode, bolt_state: BoltState, arrived: Iterable[UnadmittedSections], clock: int) -> int:
+def latest_seen(
+    node: WindowedNode, bolt_state: BoltState, arrived_sections: Iterable[UnadmittedSections], clock: int
+) -> int:
     """Returns the latest event time so far in microseconds, over all tasks; in processing time, the clock.
 
     NONE without events. ``latest`` of the bolt's ``WatermarkState`` has that of each spout's stream, and for a stream
-    of a windowed bolt the time that this has reached. Only live events, and those that ``arrived`` in this batch, may
-    be later than that.
+    of a windowed bolt the time that this has reached. Only live events, and those of ``arrived_sections``, may be later
+    than that.
     """
     if not node.event_time:
         return clock
-    known = [bolt_state.watermark.latest[label] for label in node.streams if label in bolt_state.watermark.latest]
+    latest = bolt_state.watermark.latest
+    latest_times = [latest[label] for label in node.streams if label in latest]
     times = [task.refs.latest_live for task in bolt_state.tasks]
-    times += [sections.refs.latest_live for sections in arrived]
-    return max([*known, *(time for time in times if time is not None)], default=NONE)
+    times += [sections.refs.latest_live for sections in arrived_sections]
+    return max([*latest_times, *(time for time in times if time is not None)], default=NONE)
 
 
 # The order in which the events of a batch arrived at a bolt, for watermarks that follow events.
@@ -81,9 +84,9 @@ def _partitions(column: pa.ChunkedArray | None) -> tuple[NDArray[np.int64] | Non
     """Returns the partition code of each event, -1 without a partition, and the partition name of each code."""
     if column is None:
         return None, ()
-    whole = column.unify_dictionaries().combine_chunks()
-    codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes, tuple(whole.dictionary.to_pylist())
+    dictionary = column.unify_dictionaries().combine_chunks()
+    codes = dictionary.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, tuple(dictionary.dictionary.to_pylist())
 
 
 # The watermark that an input inherits from the windowed bolts behind it.
@@ -100,7 +103,7 @@ def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> 
     for label, origins, brings_time in zip(node.streams, node.origins, node.brings_time, strict=True):
         if not origins:
             continue
-        promised = [_promised(topology, state, origin) for origin in origins]
+        promised = [_inherited_promise(topology, state, origin) for origin in origins]
         behind = 0 if brings_time else mark.skew.get(label)
         if behind is None or None in promised:
             mark.latest.pop(label, None)
@@ -109,7 +112,7 @@ def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> 
             mark.latest[label] = latest if node.takes_events_at_the_watermark else latest - 1
 
 
-def _promised(topology: Graph, state: Manifest, origin: Origin) -> int | None:
+def _inherited_promise(topology: Graph, state: Manifest, origin: Origin) -> int | None:
     """Returns the watermark that a stream inherits from one upstream bolt, with the shift between them (SI-25); None
     before the first watermark."""
     promised = promise_of(topology.windowed[origin.bolt], state.bolts[origin.bolt])
@@ -136,7 +139,7 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
     """Returns the time up to which the watermark has closed windows, for bolts whose frontier is earlier: the end of
-    the last closed window (``_by_watermark``). NONE for other bolts."""
+    the last closed window (``_frontier_by_watermark``). NONE for other bolts."""
     current = bolt_state.watermark.current
     if not node.admitted_by_tasks or node.assigners or not node.event_time or current is None:
         return NONE
@@ -150,12 +153,15 @@ def _earliest_start(node: WindowedNode, bolt_state: BoltState, frontier: int) ->
     make a window start earlier, which may then be late for the next bolt.
     """
     known = [task.refs.earliest_live for task in bolt_state.tasks]
-    held = min((time for time in known if time is not None), default=None)
+    earliest_live = min((time for time in known if time is not None), default=None)
     if node.assigners:
-        return min(assigner.earliest_start(frontier, held) for assigner in anchored(node, bolt_state.anchor).assigners)
+        return min(
+            assigner.earliest_start(frontier, earliest_live)
+            for assigner in with_anchor(node, bolt_state.anchor).assigners
+        )
     reach, trigger = node.eviction.reach, node.trigger
     if reach is None:
-        return frontier if held is None else min(frontier, held)
+        return frontier if earliest_live is None else min(frontier, earliest_live)
     if isinstance(trigger, TimeTriggerPolicy):
         return trigger.last_due(frontier) + trigger.slide.micros - reach.micros
     return frontier - reach.micros
@@ -189,9 +195,9 @@ def move_watermark(
     return marks
 
 
-def first_clock(seen: InputProgress, advance: TimeAdvance) -> int:
+def first_clock(input_progress: InputProgress, advance: TimeAdvance) -> int:
     """Returns the clock in microseconds at the first event of a batch; without events, at its end."""
-    return advance.clock if seen.first_clock is None else min(advance.clock, seen.first_clock)
+    return advance.clock if input_progress.first_clock is None else min(advance.clock, input_progress.first_clock)
 
 
 def _tick(node: WindowedNode, bolt_state: BoltState, advance: TimeAdvance) -> None:
@@ -205,16 +211,18 @@ def _follow_events(
 ) -> Ref | None:
     """Advances the marks of inputs, partitions and keys by the events of the batch. Returns the marks before each
     event, if the watermark follows their order of arrival."""
-    seen, marks = progress.progress_of(node.name), None
+    input_progress, marks = progress.progress_of(node.name), None
     if node.follows_events:
-        watermarks.sources.add_partitions(_known_partitions(progress.context, node), first_clock(seen, advance))
+        watermarks.sources.add_partitions(
+            _known_partitions(progress.context, node), first_clock(input_progress, advance)
+        )
     order = progress.unadmitted_of(node.name).order
     if order:
-        assert seen.last_clock is not None
-        around = watermarks.advance_by_events(read_arrivals(store, order), seen.last_clock)
-        marks = _write(store, progress.context, around)
-    if seen.arrived is not None and seen.last_clock is not None:
-        watermarks.record_arrival(seen.arrived, seen.last_clock)
+        assert input_progress.last_clock is not None
+        marks_around = watermarks.advance_by_events(read_arrivals(store, order), input_progress.last_clock)
+        marks = _write_marks(store, progress.context, marks_around)
+    if input_progress.latest_arrival is not None and input_progress.last_clock is not None:
+        watermarks.record_arrival(input_progress.latest_arrival, input_progress.last_clock)
     return marks
 
 
@@ -253,10 +261,10 @@ def _known_partitions(context: Context, node: WindowedNode) -> dict[str, list[st
     return partitions
 
 
-def _write(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
+def _write_marks(store: SegmentStore, context: Context, marks: MarksAround) -> Ref:
     """Writes the marks before each event; with tracing, also the marks after each event."""
     columns = {"of_source": marks.source_mark_before, "of_bolt": marks.watermark_before}
-    if context.traced:
+    if context.tracing:
         columns |= {"of_source_after": marks.source_mark_after, "of_bolt_after": marks.watermark_after}
     with store.writer(context.key) as writer:
         return writer.add(pa.table(columns))
@@ -276,9 +284,9 @@ def frontiers_of(
     if advance.close and node.bolt.settings.close_fires:
         current: int | None = FOREVER
     elif not node.event_time:
-        current = _by_clock(node, advance.clock)
+        current = _frontier_by_clock(node, advance.clock)
     else:
-        current = _by_watermark(node, bolt_state) if node.admitted_by_tasks else new_watermark
+        current = _frontier_by_watermark(node, bolt_state) if node.admitted_by_tasks else new_watermark
     if current is not None and previous is not None and current < previous:
         current = None
     if (
@@ -290,13 +298,13 @@ def frontiers_of(
     return Frontiers(previous, current)
 
 
-def _by_clock(node: WindowedNode, clock: int) -> int | None:
+def _frontier_by_clock(node: WindowedNode, clock: int) -> int | None:
     if node.assigners:
         return int(node.closed_until_at(np.array([clock]))[0])
     return clock
 
 
-def _by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
+def _frontier_by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | None:
     """Returns the frontier in event time, as policies define it: windows that end up to it are closed. None if no
     window can be due."""
     settings = node.bolt.settings
@@ -359,38 +367,38 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     bolt_state = progress.state.bolts[node.name]
     if node.admitted_by_tasks and node.bolt.settings.anchor == START and bolt_state.anchor is None:
         bolt_state.anchor = first_clock(progress.progress_of(node.name), advance)
-    node = anchored(node, bolt_state.anchor)
+    node = with_anchor(node, bolt_state.anchor)
     before, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.forced
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
     sections, items = progress.unadmitted_of(node.name).by_task(), list[FireItem]()
-    at_the_end = frontiers.current == FOREVER
-    latest = latest_seen(node, bolt_state, sections.values(), advance.clock) if at_the_end else NONE
-    reached = _at_the_end(progress, node, advance) if at_the_end else frontiers.current
-    before_end = max((each for each in (frontiers.previous, reached) if each is not None), default=-FOREVER)
+    streams_end = frontiers.current == FOREVER
+    latest = latest_seen(node, bolt_state, sections.values(), advance.clock) if streams_end else NONE
+    new_frontier = _frontier_at_end(progress, node, advance) if streams_end else frontiers.current
+    before_end = max((each for each in (frontiers.previous, new_frontier) if each is not None), default=-FOREVER)
     floor = floor_of(node, bolt_state, advance.clock)
     end = BatchEnd(advance.clock, bolt_state.watermark.current, floor, latest, before_end)
     for number, state in enumerate(bolt_state.tasks):
-        waiting = ToAdmit(
+        to_admit = ToAdmit(
             sections.get(number),
             marks,
             watermark=NONE if before is None else before,
             closed_until=NONE if idle_closed_until is None else idle_closed_until,
         )
-        due = has_work(node, state, waiting.sections, frontiers)
-        if due or waiting.sections or _may_fire_otherwise(node, state, end):
+        due = has_work(node, state, to_admit.sections, frontiers)
+        if due or to_admit.sections or _may_fire_otherwise(node, state, end):
             evaluated = frontiers if due else Frontiers(frontiers.previous, None)
             items.append(
-                FireItem(node.name, number, state, evaluated, admit=waiting, end=end, anchor=bolt_state.anchor)
+                FireItem(node.name, number, state, evaluated, admit=to_admit, end=end, anchor=bolt_state.anchor)
             )
         elif end.floor > state.key_floor:  # even for a task that never had events
             bolt_state.tasks[number] = state.with_key_floor(end.floor)
-    if reached is not None:
-        bolt_state.frontier = reached
+    if new_frontier is not None:
+        bolt_state.frontier = new_frontier
     return items
 
 
-def _at_the_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
+def _frontier_at_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
     """Returns the frontier in event time that the watermark reaches when the streams end. Windows behind it are due for
     the bolts that read this one; the end itself may not fire those bolts' windows."""
     if not node.event_time:
@@ -432,7 +440,7 @@ def close(node: WindowedNode, bolt_state: BoltState) -> None:
 # Shares independent windows of a task among workers that would otherwise be idle.
 
 
-_FEW = 1_000
+_LEAST_SHARED = 1_000
 """A task with fewer events is not shared: it is quick, and each share has to read all events of the task."""
 
 
@@ -446,8 +454,8 @@ def in_shares(topology: Graph, items: Sequence[FireItem], slots: int) -> list[Fi
 
 
 def _shares(topology: Graph, item: FireItem, count: int) -> Iterator[FireItem]:
-    shared = item.frontiers.current is not None and topology.windowed[item.bolt].can_share_windows
-    if not shared or item.state.refs.needed < _FEW:
+    can_share = item.frontiers.current is not None and topology.windowed[item.bolt].can_share_windows
+    if not can_share or item.state.refs.needed < _LEAST_SHARED:
         yield item
         return
     for index in range(count):

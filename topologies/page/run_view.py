@@ -21,7 +21,7 @@ from topologies.engine.commit import batch_of_file
 from topologies.graph.bolt_rules import BoltRules
 from topologies.graph.html import Arrow, Box, lay_out
 from topologies.io.paths import shown_path
-from topologies.run.summary import spoken
+from topologies.run.summary import short_duration
 from windowing.reprs import one_line
 from windowing.timestamps import EARLIEST, LATEST, from_datetime
 
@@ -167,8 +167,8 @@ def _of_time(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[
         holding = [mark for mark in marks if mark["holds"]]
         since = holding[0]["since"] if len(holding) == 1 else None
         stood = 0 if since is None or clock is None else clock - since
-        stands = f", and has not moved for {spoken(stood)}" if stood >= _STANDS else ""
-        behind = spoken(lead)
+        stands = f", and has not moved for {short_duration(stood)}" if stood >= _STANDS else ""
+        behind = short_duration(lead)
         yield page_remark(
             "warn", f"{_named(holding)} holds the time of {name!r}: {behind} behind the furthest{stands}.", name
         )
@@ -423,7 +423,7 @@ def _policies(explained: Explanation) -> dict[str, Any]:
         return seen
     windows = OtherWindows(explained)
     units = windows.units()
-    seen["told"] = list(windows.of_units(units))
+    seen["told"] = list(windows.units_in_words(units))
     latest = sorted(units, key=lambda row: from_datetime(row["time"]) if row["time"] else 0, reverse=True)
     times = ("time", "fired", "next_moment", "forgotten_at")
     for row in latest[:SHOWN_UNITS] if len(units) > 1 else []:

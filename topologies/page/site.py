@@ -29,12 +29,12 @@ from topologies.checkpoints.topology_fit import (
     RunNote,
     SinkNote,
     checkpoint_at,
-    known_rules,
     read_runs,
     read_sinks,
+    require_rules,
     rules_of,
 )
-from topologies.checkpoints.why import Explanation, answered, kept_manifests, moment_of, not_started, why
+from topologies.checkpoints.why import Explanation, answer_question, kept_manifests, not_started, why, window_end_of
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.task_data import BoltWork, RejectedEvent, merge_work
@@ -239,9 +239,9 @@ class LiveRun(RunObserver):
             kept, micro_batch = list(self._kept), self._micro_batch
         if not kept or micro_batch is None:
             return not_started(bolt, key)
-        question = Question(bolt, key, None if window is None else moment_of(window, kept[-1], bolt))
+        question = Question(bolt, key, None if window is None else window_end_of(window, kept[-1], bolt))
         with self._asking:
-            return answered(
+            return answer_question(
                 Explanation(question, self._rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
             )
 
@@ -276,7 +276,7 @@ class LiveRun(RunObserver):
                 whole = False
                 continue
             except Exception as error:  # the page shows everything else
-                self._logged.tell(f"the open windows of {name!r} cannot be shown", error)
+                self._logged.log_once(f"the open windows of {name!r} cannot be shown", error)
                 continue
             self._windows[name] = seen
         self._windows_of, self._windows_at = number if whole else -1, time.monotonic()
@@ -338,7 +338,7 @@ def _earlier_runs(micro_batch: MicroBatch) -> list[dict[str, Any]]:
 
 
 def _first_output(micro_batch: MicroBatch) -> int | None:
-    return None if micro_batch.first is None else micro_batch.first.time
+    return None if micro_batch.first_output is None else micro_batch.first_output.time
 
 
 # A run on its page, from its checkpoint and its journal; it may be in progress elsewhere.
@@ -355,12 +355,12 @@ class StoredRun:
         """Raises CheckpointError if there is no checkpoint, or no run of this version has used it."""
         self.folder = folder
         self._checkpoint = checkpoint_at(folder)
-        rules = known_rules(self._checkpoint)
+        rules = require_rules(self._checkpoint)
         self._name, self._rules = rules.name, rules.bolts
         self._graph = laid_out(rules.boxes, rules.arrows, rules.bolts)
         self._id = sha256(self._checkpoint.path.encode()).hexdigest()[:16]
-        self._store = FileSegments(f"{self._checkpoint.files.root}/segments", self._checkpoint.uri)
-        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._checkpoint.files)))
+        self._store = FileSegments(f"{self._checkpoint.documents.root}/segments", self._checkpoint.uri)
+        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._checkpoint.documents)))
         self._points, self._seen = Points(), set[tuple[int, bool]]()
         self._asking = threading.Lock()
 
@@ -379,7 +379,7 @@ class StoredRun:
         return why(self.folder, bolt, key=key, window=window)
 
     def _state(self, known: str, after: int) -> dict[str, Any]:
-        files = self._checkpoint.files
+        files = self._checkpoint.documents
         runs = read_runs(files)
         version = f"{self._id}.{_digest([files.names('manifests'), [asdict(run) for run in runs]])}"
         seen = {"run": self._id, "version": version, "now": _now(runs)}
@@ -413,7 +413,7 @@ class StoredRun:
     def _bolts(self, kept: Sequence[Manifest]) -> dict[str, Any]:
         if not kept:
             return {}
-        first_output = (self._checkpoint.files.read(START) or {}).get("first_output")
+        first_output = (self._checkpoint.documents.read(START) or {}).get("first_output")
         bolts = {}
         for name, rules in self._rules.items():
             bolts[name] = bolt_view(name, rules, kept, {})

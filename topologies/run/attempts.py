@@ -135,22 +135,24 @@ class Observers(RunObserver):
             observer.end(stopped=stopped, error=error)
 
 
-NOBODY = Observers(())
+NO_OBSERVERS = Observers(())
 
 
 # A run with observers, which are told about its restarts and its end.
 
 
-def observed(
+def run_with_observers(
     options: RunOptions,
-    watching: Sequence[RunObserver],
+    run_observers: Sequence[RunObserver],
     run: Callable[[RunOptions, Observers, Attempts], Summary],
 ) -> Summary:
     """Calls ``run`` in as many attempts as the options allow, and returns its summary. The observers are passed to
     ``run``, and are told about its restarts and its end."""
-    observers = Observers(watching)
+    observers = Observers(run_observers)
     try:
-        summary = run_in_attempts(options, lambda own, attempts: run(own, observers, attempts), observers.restarting)
+        summary = run_in_attempts(
+            options, lambda attempt_options, attempts: run(attempt_options, observers, attempts), observers.restarting
+        )
     except BaseException as error:
         observers.end(stopped=False, error=error)
         raise
@@ -189,8 +191,8 @@ class Attempts:
     def restarts_after(self, error: BaseException) -> bool:
         """True if the run is restarted after this error."""
         policy = self.policy
-        passes = policy is not None and isinstance(error, Exception) and is_transient(error)
-        return passes and policy is not None and self._in_a_row < policy.attempts
+        may_pass = policy is not None and isinstance(error, Exception) and is_transient(error)
+        return may_pass and policy is not None and self._in_a_row < policy.attempts
 
     def next(self, error: BaseException) -> ComingRestart:
         """Counts a coming restart."""
@@ -203,28 +205,28 @@ class Attempts:
 def run_in_attempts(
     options: RunOptions,
     attempt: Callable[[RunOptions, Attempts], Summary],
-    tell: Callable[[ComingRestart], None],
+    on_restart: Callable[[ComingRestart], None],
 ) -> Summary:
     """Runs to the end, in as many attempts as ``options.restart`` allows; the summary covers all of them.
 
-    ``tell``: called before each pause, before ``options.on_restart``. If the run is asked to stop during a pause, it
-    ends there, between two batches. Raises the error after which no attempt follows.
+    ``on_restart``: called before each pause, before ``options.on_restart``. If the run is asked to stop during a pause,
+    it ends there, between two batches. Raises the error after which no attempt follows.
     """
     attempts = Attempts(options.restart)
     if options.restart is None:
         return attempt(options, attempts)
-    whole = _AllAttempts(options, attempts)
+    all_attempts = _AllAttempts(options, attempts)
     while True:
         try:
-            return whole.ended(attempt(whole.options, attempts))
+            return all_attempts.final_summary(attempt(all_attempts.options, attempts))
         except Exception as error:
             if not attempts.restarts_after(error):
                 raise
             coming = attempts.next(error)
-        tell(coming)
+        on_restart(coming)
         options.on_restart(coming)
         if options.stop.wait(coming.seconds):
-            return whole.ended(Summary(stopped=True))
+            return all_attempts.final_summary(Summary(stopped=True))
 
 
 class _AllAttempts:
@@ -232,26 +234,30 @@ class _AllAttempts:
 
     def __init__(self, options: RunOptions, attempts: Attempts) -> None:
         self.options = replace(options, on_begin=self._begin, on_report=self._report)
-        self._told, self._attempts = options, attempts
-        self._sum, self._started = Summary(), time.perf_counter()
+        self._users_options, self._attempts = options, attempts
+        self._summary, self._started = Summary(), time.perf_counter()
         self._before: Mapping[str, BoltTotals] | None = None
 
-    def ended(self, last: Summary) -> Summary:
+    def final_summary(self, last_summary: Summary) -> Summary:
         """Returns the summary, once the last attempt has ended."""
-        whole = self._sum
-        whole.restarts, whole.stopped, whole.rescaled = self._attempts.restarts, last.stopped, last.rescaled
-        whole.new_columns, whole.new_column_defaults = last.new_columns, last.new_column_defaults
-        whole.seconds = time.perf_counter() - self._started
-        whole.complaints += [text for text in last.complaints if text not in whole.complaints]
-        whole.before = dict(self._before or {})
-        return whole
+        summary = self._summary
+        summary.restarts, summary.stopped, summary.rescaled = (
+            self._attempts.restarts,
+            last_summary.stopped,
+            last_summary.rescaled,
+        )
+        summary.new_columns, summary.new_column_defaults = last_summary.new_columns, last_summary.new_column_defaults
+        summary.seconds = time.perf_counter() - self._started
+        summary.complaints += [text for text in last_summary.complaints if text not in summary.complaints]
+        summary.before = dict(self._before or {})
+        return summary
 
     def _begin(self, before: Mapping[str, BoltTotals]) -> None:
         """Keeps the totals of earlier runs, as the first attempt found them."""
         self._before = before if self._before is None else self._before
-        self._told.on_begin(self._before)
+        self._users_options.on_begin(self._before)
 
     def _report(self, report: BatchReport) -> None:
         self._attempts.progress()
-        self._sum.note(report)
-        self._told.on_report(report)
+        self._summary.note(report)
+        self._users_options.on_report(report)

@@ -40,19 +40,19 @@ def check_prometheus() -> None:
         ) from error
 
 
-def encoded(runs: Sequence[RunMetrics], accept: str) -> tuple[bytes, str]:
+def encode_metrics(runs: Sequence[RunMetrics], accept: str) -> tuple[bytes, str]:
     """Returns the metrics of runs in a format that the request accepts, and its content type."""
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
-    registry.register(_Runs(runs))
+    registry.register(_RunsCollector(runs))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
-class _Runs:
+class _RunsCollector:
     """Collector for a registry of prometheus-client."""
 
     def __init__(self, runs: Iterable[RunMetrics]) -> None:
@@ -65,7 +65,7 @@ class _Runs:
             for sample in run.samples():
                 families[sample.instrument].add_metric(sample.labels, sample.value)
             for instrument, labels, distribution in run.distributions():
-                buckets = _cumulated(instrument, distribution)
+                buckets = _cumulative_buckets(instrument, distribution)
                 families[instrument].add_metric(labels, buckets=buckets, sum_value=distribution.total)
         yield from families.values()
 
@@ -83,7 +83,7 @@ def _family(instrument: Instrument) -> Any:
             return HistogramMetricFamily(name, about, labels=labels)
 
 
-def _cumulated(instrument: Instrument, distribution: Distribution) -> list[tuple[str, float]]:
+def _cumulative_buckets(instrument: Instrument, distribution: Distribution) -> list[tuple[str, float]]:
     """Returns the buckets as Prometheus defines them: each counts all values up to its bound."""
     bounds = [*map(str, instrument.buckets), "+Inf"]
     return list(zip(bounds, map(float, accumulate(distribution.counts)), strict=True))
@@ -94,9 +94,9 @@ def _cumulated(instrument: Instrument, distribution: Distribution) -> list[tuple
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
 _LOG = logging.getLogger("windbolt.metrics")
-_FIELDS = 20
+_MOST_FIELDS = 20
 """Maximum number of values in the query of a request."""
-_PATHS = "This is windbolt: /metrics for Prometheus, /health and /ready for the supervisor of the run.\n"
+_HELP = "This is windbolt: /metrics for Prometheus, /health and /ready for the supervisor of the run.\n"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class MetricsServer:
         self._runs: dict[str, RunMetrics] = {}
         self._site: Site | None = None
         self._logged = LoggedOnce(_LOG)
-        self._http = self._listening(address, what)
+        self._http = self._start_listening(address, what)
         thread = threading.Thread(target=self._http.serve_forever, name="windbolt-metrics", daemon=True)
         thread.start()
 
@@ -153,15 +153,15 @@ class MetricsServer:
         site = self._site
         try:
             found = None if site is None else site.answer(path, query, host)
-            return found or _of_metrics(self.runs, path, accept)
+            return found or _metrics_answer(self.runs, path, accept)
         except Exception as error:
             self.failed(f"{path} could not be answered", error)
-            return _unanswered(path, error)
+            return _error_answer(path, error)
 
     def failed(self, what: str, error: BaseException) -> None:
         """Logs an error with its traceback, once for each kind, since scrapes and pages repeat requests every
         second."""
-        self._logged.tell(f"{what} at {self.address}", error, logging.ERROR)
+        self._logged.log_once(f"{what} at {self.address}", error, logging.ERROR)
 
     @property
     def runs(self) -> list[RunMetrics]:
@@ -174,7 +174,7 @@ class MetricsServer:
         self._http.shutdown()
         self._http.server_close()
 
-    def _listening(self, address: Address, what: str) -> ThreadingHTTPServer:
+    def _start_listening(self, address: Address, what: str) -> ThreadingHTTPServer:
         failed = self.failed
 
         class Handler(_Handler):
@@ -210,12 +210,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Called for each request."""
         headers = self.headers
         try:
-            asked = urlsplit(self.path)
-            query = dict(parse_qsl(asked.query, max_num_fields=_FIELDS))
+            url = urlsplit(self.path)
+            query = dict(parse_qsl(url.query, max_num_fields=_MOST_FIELDS))
         except ValueError:
-            return self._send(HttpAnswer(_PATHS.encode(), _TEXT, HTTPStatus.BAD_REQUEST))
+            return self._send(HttpAnswer(_HELP.encode(), _TEXT, HTTPStatus.BAD_REQUEST))
         return self._send(
-            self.server_of_runs.answer(asked.path, query, headers.get("Host", ""), headers.get("Accept", ""))
+            self.server_of_runs.answer(url.path, query, headers.get("Host", ""), headers.get("Accept", ""))
         )
 
     do_HEAD = do_GET  # noqa: N815
@@ -235,27 +235,27 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
 
-def _unanswered(path: str, error: Exception) -> HttpAnswer:
+def _error_answer(path: str, error: Exception) -> HttpAnswer:
     """Returns the error response for a page that could not be made."""
     words = {
         "what": f"{path} could not be answered",
         "why": error_text(error),
         "do": "look into the log of the process that serves it: the first such error is there, with its traceback",
     }
-    return HttpAnswer(_text({"error": words}), _JSON, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return HttpAnswer(_json_bytes({"error": words}), _JSON, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _of_metrics(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswer:
+def _metrics_answer(runs: Sequence[RunMetrics], path: str, accept: str) -> HttpAnswer:
     match path:
         case "/metrics" if runs:
-            return HttpAnswer(*encoded(runs, accept))
+            return HttpAnswer(*encode_metrics(runs, accept))
         case "/health" if runs:
             healths, well = health_of(runs)
-            return HttpAnswer(_text(healths), _JSON, _status(well))
+            return HttpAnswer(_json_bytes(healths), _JSON, _status(well))
         case "/ready" if runs:
             healths, _ = health_of(runs)
-            return HttpAnswer(_text(healths), _JSON, _status(healths["ready"]))
-    return HttpAnswer(_PATHS.encode(), _TEXT, HTTPStatus.OK if path == "/" else HTTPStatus.NOT_FOUND)
+            return HttpAnswer(_json_bytes(healths), _JSON, _status(healths["ready"]))
+    return HttpAnswer(_HELP.encode(), _TEXT, HTTPStatus.OK if path == "/" else HTTPStatus.NOT_FOUND)
 
 
 def health_of(runs: Sequence[RunMetrics]) -> tuple[dict[str, Any], bool]:
@@ -275,7 +275,7 @@ def _status(well: bool) -> HTTPStatus:
     return HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def _text(values: dict[str, Any]) -> bytes:
+def _json_bytes(values: dict[str, Any]) -> bytes:
     return (json.dumps(values, indent=2) + "\n").encode()
 
 

@@ -48,7 +48,7 @@ LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
 """Names by which this machine knows itself."""
 PAGE_PORT = 8765
 """The default port of a page."""
-_DO = "give a port from 1 to 65535, such as 9464, or a host with one, such as 0.0.0.0:9464"
+_GIVE_A_PORT = "give a port from 1 to 65535, such as 9464, or a host with one, such as 0.0.0.0:9464"
 
 
 class Address(NamedTuple):
@@ -66,18 +66,18 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def address_of(given: int | str, what: str = "the metrics") -> Address:
+def address_of(port_or_address: int | str, what: str = "the metrics") -> Address:
     """Returns the address for ``9464``, ``"9464"``, ``"0.0.0.0:9464"`` or ``"[::1]:9464"``.
 
     A port alone is on the loopback interface, which other machines cannot reach. ``what``: the part that is served
     there, for errors. Raises ConfigError for an invalid port.
     """
-    host, colon, port = str(given).strip().rpartition(":")
+    host, colon, port = str(port_or_address).strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if isinstance(given, bool) or (colon and not host):
-        raise ConfigError(f"{what} at {given!r}", why="that is not an address", do=_DO)
+    if isinstance(port_or_address, bool) or (colon and not host):
+        raise ConfigError(f"{what} at {port_or_address!r}", why="that is not an address", do=_GIVE_A_PORT)
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        raise ConfigError(f"{what} at {given!r}", why=f"{port!r} is not a port", do=_DO)
+        raise ConfigError(f"{what} at {port_or_address!r}", why=f"{port!r} is not a port", do=_GIVE_A_PORT)
     return Address(host or LOOPBACK, int(port))
 
 
@@ -86,13 +86,13 @@ def address_of(given: int | str, what: str = "the metrics") -> Address:
 
 LOCAL = "local[*]"
 """The default master."""
-_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,([^]]*))?\])?")
+_LOCAL_MASTER = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,([^]]*))?\])?")
 
 
 def local_cores(master: str) -> tuple[str, str | None] | None:
     """Returns, for a local master, the number of cores (``*`` for all) and how often a task may fail; None for other
     masters."""
-    match = _LOCAL.fullmatch(master)
+    match = _LOCAL_MASTER.fullmatch(master)
     return None if match is None else (match[1] or "1", match[2])
 
 
@@ -148,16 +148,16 @@ def engine_of(name: str) -> Engine:
         ) from None
 
 
-def refuse_for_spark(given: Mapping[str, Any], local: str) -> None:
+def refuse_for_spark(spark_arguments: Mapping[str, Any], local_notation: str) -> None:
     """Raises ConfigError for arguments that have no effect on a run in this process.
 
-    ``given``: the arguments for Spark, by the caller's names; None for omitted ones. ``local``: the caller's notation
-    for the engine.
+    ``spark_arguments``: by the caller's names; None for omitted ones. ``local_notation``: how the caller writes the
+    local engine.
     """
-    names = [name for name, value in given.items() if value is not None]
+    names = [name for name, value in spark_arguments.items() if value is not None]
     if names:
         raise ConfigError(
-            f"{', '.join(names)} with {local}", why="they are for Spark", do="leave them out, or run on Spark"
+            f"{', '.join(names)} with {local_notation}", why="they are for Spark", do="leave them out, or run on Spark"
         )
 
 
@@ -182,16 +182,16 @@ def refuse_in_process(options: RunOptions) -> None:
         )
 
 
-def check_engine(engine: Engine, options: RunOptions, for_spark: Mapping[str, Any], local: str) -> None:
+def check_engine(engine: Engine, options: RunOptions, for_spark: Mapping[str, Any], local_notation: str) -> None:
     """Raises ConfigError for missing arguments of an engine, and for arguments without effect on it.
 
-    ``for_spark``: arguments that only Spark takes, by the caller's names; None for omitted ones. ``local``: the
-    caller's notation for the engine of this process.
+    ``for_spark``: arguments that only Spark takes, by the caller's names; None for omitted ones. ``local_notation``:
+    how the caller writes the local engine.
     """
     if engine is Engine.SPARK:
         refuse_on_spark(options)
     else:
-        refuse_for_spark(for_spark, local)
+        refuse_for_spark(for_spark, local_notation)
         refuse_in_process(options)
 
 
@@ -227,7 +227,7 @@ class Restart:
                 why="that would be no restart at all",
                 do="give a number from 1 on; to end with the first failure, leave out the restart",
             )
-        if self._longest < self._first:
+        if self._longest_seconds < self._first_seconds:
             raise ConfigError(
                 f"max_backoff={str(self.max_backoff)!r} with initial_backoff={str(self.initial_backoff)!r}",
                 why="the longest pause is at least the first one",
@@ -237,14 +237,14 @@ class Restart:
     def seconds_before(self, restart: int) -> float:
         """Returns the pause before a restart, in seconds; ``restart``: counted from 1 since the last progress."""
         # After 60 doublings any pause is the longest one.
-        return min(self._first * 2.0 ** min(restart - 1, 60), self._longest)
+        return min(self._first_seconds * 2.0 ** min(restart - 1, 60), self._longest_seconds)
 
     @property
-    def _first(self) -> float:
+    def _first_seconds(self) -> float:
         return as_duration(self.initial_backoff).micros / 1e6
 
     @property
-    def _longest(self) -> float:
+    def _longest_seconds(self) -> float:
         return as_duration(self.max_backoff).micros / 1e6
 
 
@@ -267,18 +267,18 @@ class ComingRestart:
 # Checks that a runner gets a topology, not its builder.
 
 
-def check_built(call: str, given: object) -> None:
+def check_built(call: str, topology: object) -> None:
     """Raises ConfigError for anything but a topology; ``call``: the called function, such as ``run_local``."""
-    if isinstance(given, GraphBuilder):
+    if isinstance(topology, GraphBuilder):
         raise ConfigError(f"{call}(builder)", why="a builder is not a topology yet", do="give builder.build()")
-    if not isinstance(given, Graph):
-        raise ConfigError(f"{call}({given!r:.60})", do="give the topology that builder.build() returns")
+    if not isinstance(topology, Graph):
+        raise ConfigError(f"{call}({topology!r:.60})", do="give the topology that builder.build() returns")
 
 
 # The options of a run, the same for every runner.
 
 
-SPARK_KEEPS = 100
+BATCHES_SPARK_KEEPS = 100
 """Number of batches whose logs Spark keeps (``spark.sql.streaming.minBatchesToRetain``)."""
 
 
@@ -339,11 +339,11 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.checkpoint is not None:
             check_named(self.checkpoint)
-        if not 1 <= self.keep_batches <= SPARK_KEEPS:
+        if not 1 <= self.keep_batches <= BATCHES_SPARK_KEEPS:
             raise ConfigError(
                 f"keep_batches is {self.keep_batches}",
-                why=f"a run needs the last batch, and Spark keeps the logs of only {SPARK_KEEPS}",
-                do=f"give a number from 1 to {SPARK_KEEPS}; more take more room on the disk",
+                why=f"a run needs the last batch, and Spark keeps the logs of only {BATCHES_SPARK_KEEPS}",
+                do=f"give a number from 1 to {BATCHES_SPARK_KEEPS}; more take more room on the disk",
             )
         if self.first_output is not None:
             as_moment(self.first_output)
@@ -386,7 +386,7 @@ class RunOptions:
 # Closing at the end of a run: do open windows fire?
 
 
-def closes(summary: Summary, options: RunOptions) -> bool:
+def ends_streams(summary: Summary, options: RunOptions) -> bool:
     """True if a run without further batches fires its open windows. Records in ``summary`` whether it was stopped.
 
     A run that was asked to stop ends after the present batch, even if that is the last one. Its windows stay open, as

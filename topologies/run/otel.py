@@ -42,18 +42,18 @@ _PLACEHOLDERS = ("_ProxyMeterProvider", "ProxyTracerProvider")
 class Providers:
     """Providers of meters and tracers, which receive metrics and spans."""
 
-    of_meters: MeterProvider
-    of_tracers: TracerProvider
+    meter_provider: MeterProvider
+    tracer_provider: TracerProvider
 
     @property
     def meter(self) -> Meter:
         """Windbolt's meter from the provider."""
-        return self.of_meters.get_meter(_SCOPE, version(_SCOPE))
+        return self.meter_provider.get_meter(_SCOPE, version(_SCOPE))
 
     @property
     def tracer(self) -> Tracer:
         """Windbolt's tracer from the provider."""
-        return self.of_tracers.get_tracer(_SCOPE, version(_SCOPE))
+        return self.tracer_provider.get_tracer(_SCOPE, version(_SCOPE))
 
 
 def providers() -> Providers:
@@ -68,29 +68,32 @@ def providers() -> Providers:
         from opentelemetry import metrics, trace
     except ImportError as error:
         raise _missing("opentelemetry-api") from error
-    of_program = Providers(metrics.get_meter_provider(), trace.get_tracer_provider())
-    if any(type(each).__name__ not in _PLACEHOLDERS for each in (of_program.of_meters, of_program.of_tracers)):
-        return of_program
-    return _OF_VARIABLES.get()
+    program_providers = Providers(metrics.get_meter_provider(), trace.get_tracer_provider())
+    if any(
+        type(each).__name__ not in _PLACEHOLDERS
+        for each in (program_providers.meter_provider, program_providers.tracer_provider)
+    ):
+        return program_providers
+    return _FROM_ENVIRONMENT.get()
 
 
-class _OfVariables:
+class _EnvironmentProviders:
     """The providers that the environment variables describe, made once per process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process = 0
-        self._made: Providers | None = None
+        self._providers: Providers | None = None
 
     def get(self) -> Providers:
         """Returns the providers of this process."""
         with self._lock:
-            if self._made is None or self._process != os.getpid():  # a forked child has no threads
-                self._made, self._process = _make_providers(), os.getpid()
-            return self._made
+            if self._providers is None or self._process != os.getpid():  # a forked child has no threads
+                self._providers, self._process = _make_providers(), os.getpid()
+            return self._providers
 
 
-_OF_VARIABLES = _OfVariables()
+_FROM_ENVIRONMENT = _EnvironmentProviders()
 
 
 def _make_providers() -> Providers:
@@ -101,14 +104,16 @@ def _make_providers() -> Providers:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise _missing("opentelemetry-sdk") from error
-    of_spans, of_metrics = _exporters("traces"), _exporters("metrics")
-    readers = [each() for each in of_metrics]
+    span_exporters, metric_exporters = _exporters("traces"), _exporters("metrics")
+    readers = [each() for each in metric_exporters]
     resource = _resource()
     tracers = TracerProvider(resource=resource)
-    for exporter in of_spans:
+    for exporter in span_exporters:
         tracers.add_span_processor(BatchSpanProcessor(exporter()))
-    pulled = [each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in readers]
-    return Providers(MeterProvider(pulled, resource), tracers)
+    metric_readers = [
+        each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in readers
+    ]
+    return Providers(MeterProvider(metric_readers, resource), tracers)
 
 
 def _resource() -> Resource:
@@ -116,15 +121,15 @@ def _resource() -> Resource:
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     found = Resource.create()
-    named = not str(found.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service")
-    return found if named else found.merge(Resource({SERVICE_NAME: _SCOPE}))
+    has_name = not str(found.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service")
+    return found if has_name else found.merge(Resource({SERVICE_NAME: _SCOPE}))
 
 
 def _exporters(signal: str) -> list[Any]:
     """Returns the classes of the exporters that ``OTEL_TRACES_EXPORTER`` or ``OTEL_METRICS_EXPORTER`` names."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
-    given = os.environ.get(variable) or "otlp"
-    names = [name.strip() for name in given.split(",") if name.strip() not in ("", "none")]
+    setting = os.environ.get(variable) or "otlp"
+    names = [name.strip() for name in setting.split(",") if name.strip() not in ("", "none")]
     installed = {each.name: each for each in entry_points(group=f"opentelemetry_{signal}_exporter")}
     return [_exporter(variable, name, _full_name(name, signal), installed) for name in names]
 
@@ -179,7 +184,7 @@ class Meters:
         self._runs: dict[str, RunMetrics] = {}
         self._collected: dict[Instrument, list[Sample]] = {}
         self._collected_at = 0.0
-        self._collected_of: tuple[tuple[RunMetrics, int], ...] = ()
+        self._collected_runs: tuple[tuple[RunMetrics, int], ...] = ()
         self._histograms = {
             each: meter.create_histogram(
                 each.name, each.unit, each.help, explicit_bucket_boundaries_advisory=each.buckets
@@ -202,7 +207,7 @@ class Meters:
     def record(self, instrument: Instrument, labels: tuple[str, ...], values: Sequence[tuple[float, int]]) -> None:
         """Records values of a histogram, each with its number of occurrences."""
         attributes, histogram = _attributes(instrument, labels), self._histograms[instrument]
-        for value in evenly(values, MOST_RECORDED):
+        for value in values_to_record(values, MOST_RECORDED):
             histogram.record(value, attributes)
 
     def _observing(self, instrument: Instrument) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -220,25 +225,25 @@ class Meters:
         """Returns the values of an instrument; those of all instruments are read together."""
         with self._lock:
             runs = tuple((run, run.version) for run in self._runs.values())
-            if runs != self._collected_of or time.monotonic() - self._collected_at > _ONE_COLLECTION:
+            if runs != self._collected_runs or time.monotonic() - self._collected_at > _ONE_COLLECTION:
                 self._collected = {}
                 for run, _ in runs:
                     for sample in run.samples():
                         self._collected.setdefault(sample.instrument, []).append(sample)
-                self._collected_at, self._collected_of = time.monotonic(), runs
+                self._collected_at, self._collected_runs = time.monotonic(), runs
             return self._collected.get(instrument, [])
 
 
-def evenly(values: Sequence[tuple[float, int]], most: int) -> Iterator[float]:
+def values_to_record(values: Sequence[tuple[float, int]], most: int) -> Iterator[float]:
     """Yields each value as often as it occurs; of more than ``most``, an even selection."""
     ends = list(accumulate(times for _, times in values))
     total = ends[-1] if ends else 0
-    taken = 0
+    yielded = 0
     for (value, _), end in zip(values, ends, strict=True):
         upto = end if total <= most else end * most // total
-        for _ in range(upto - taken):
+        for _ in range(upto - yielded):
             yield value
-        taken = upto
+        yielded = upto
 
 
 def _attributes(instrument: Instrument, labels: tuple[str, ...]) -> Mapping[str, Any]:
@@ -255,9 +260,9 @@ class AllMeters:
     def at(self, providers: Providers) -> Meters:
         """Returns the meters of a provider."""
         with self._lock:
-            if providers.of_meters not in self._meters:
-                self._meters[providers.of_meters] = Meters(providers)
-            return self._meters[providers.of_meters]
+            if providers.meter_provider not in self._meters:
+                self._meters[providers.meter_provider] = Meters(providers)
+            return self._meters[providers.meter_provider]
 
 
 METERS = AllMeters()
@@ -277,7 +282,7 @@ class BatchSpans(RunObserver):
         self._tracer, self._clock = tracer, clock
         self._topology = {"windbolt.topology": topology.name}
         self._levels = {node.name: level for level, nodes in enumerate(topology.levels) for node in nodes}
-        self._caller = _present_span()
+        self._callers_span = _present_span()
         self._batch: Span | None = None
         self._phase: Span | None = None
         self._fired_from: list[int] = []
@@ -315,7 +320,7 @@ class BatchSpans(RunObserver):
             chosen = chosen[: max(MOST_WINDOWS // len(ends), 1)]
             self._left_out += sum(windows.values()) - sum(windows[end] for end in chosen)
             for end in chosen:
-                of_window: Attributes = {
+                attributes: Attributes = {
                     "windbolt.bolt": bolt,
                     "windbolt.window.end": show_end(end),
                     "windbolt.window.emit_delay": max(now // 1000 - end, 0) / 1e6,
@@ -323,7 +328,7 @@ class BatchSpans(RunObserver):
                 }
                 start = self._fired_from[self._levels[bolt]] if self._fired_from else now
                 links = _links(contexts.get(end, ()))
-                self._begin("windbolt.window", start, of_window, parent=self._batch, links=links).end(now)
+                self._begin("windbolt.window", start, attributes, parent=self._batch, links=links).end(now)
         self._contexts = {}
 
     def report(self, report: BatchReport) -> None:
@@ -359,8 +364,8 @@ class BatchSpans(RunObserver):
         from opentelemetry.trace import Link, set_span_in_context
 
         context = Context() if parent is None else set_span_in_context(parent, Context())
-        if parent is None and self._caller.is_valid:
-            links = [Link(self._caller)]
+        if parent is None and self._callers_span.is_valid:
+            links = [Link(self._callers_span)]
         all_attributes = {**self._topology, **(attributes or {})}
         return self._tracer.start_span(name, context, attributes=all_attributes, links=links, start_time=at)
 

@@ -44,23 +44,23 @@ class Distributions:
     """The values of a histogram."""
 
     instrument: Instrument
-    of_labels: dict[tuple[str, ...], Distribution] = field(default_factory=dict)
+    by_labels: dict[tuple[str, ...], Distribution] = field(default_factory=dict)
 
     def begin(self, labels: tuple[str, ...]) -> None:
         """Adds labels, so that their first values appear as a rise from zero."""
-        if labels not in self.of_labels:
-            self.of_labels[labels] = Distribution([0] * (len(self.instrument.buckets) + 1))
+        if labels not in self.by_labels:
+            self.by_labels[labels] = Distribution([0] * (len(self.instrument.buckets) + 1))
 
     def observe(self, labels: tuple[str, ...], value: float, times: int = 1) -> None:
         """Adds a value, ``times`` times."""
         self.begin(labels)
-        distribution = self.of_labels[labels]
+        distribution = self.by_labels[labels]
         distribution.counts[bisect_left(self.instrument.buckets, value)] += times
         distribution.total += value * times
 
-    def copied(self) -> Iterator[tuple[tuple[str, ...], Distribution]]:
+    def copies(self) -> Iterator[tuple[tuple[str, ...], Distribution]]:
         """Yields copies of its distributions by labels, unaffected by later values."""
-        for labels, each in self.of_labels.items():
+        for labels, each in self.by_labels.items():
             yield labels, Distribution(list(each.counts), each.total)
 
 
@@ -258,7 +258,7 @@ class Sample(NamedTuple):
     value: float
 
 
-def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
+def samples_of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
     """Yields the values of a bolt."""
     bolt = (topology, node.name)
     for stream, counts in report.streams.items():
@@ -266,7 +266,7 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
         yield Sample(RECEIVED, (*bolt, stream), counts["received"])
         yield Sample(PENDING, (*bolt, stream), counts["pending"])
         yield from (Sample(NOTED, (*bolt, stream, finding), counts[finding]) for finding in (*FINDINGS, SKIPPED))
-    yield from _times(bolt, node, report)
+    yield from _watermark_samples(bolt, node, report)
     yield Sample(WINDOWS, bolt, report.fired)
     if report.open is not None:
         yield Sample(OPEN, bolt, report.open)
@@ -275,9 +275,9 @@ def of_bolt(topology: str, node: WindowedNode, report: BoltReport) -> Iterator[S
     yield from (Sample(counted, (*bolt, name), count) for name, count in report.counters.items())
 
 
-def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
+def _watermark_samples(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Iterator[Sample]:
     """Yields the watermarks; none after the end of the streams, when the watermark is the end of time."""
-    for (stream, partition), mark in _marks(node, report).items():
+    for (stream, partition), mark in _watermarks(node, report).items():
         if mark <= LATEST:
             yield Sample(WATERMARK, (*bolt, stream, partition), mark / 1e6)
     if report.watermark is not None and report.watermark <= LATEST:
@@ -287,7 +287,7 @@ def _times(bolt: tuple[str, str], node: WindowedNode, report: BoltReport) -> Ite
     yield Sample(IDLE, bolt, len(report.idle))
 
 
-def _marks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]:
+def _watermarks(node: WindowedNode, report: BoltReport) -> dict[tuple[str, str], int]:
     """Returns the watermark of each input and partition. Partitions found in events may be as many as keys, so only the
     one furthest behind is returned."""
     named = has_named_partitions(node)
@@ -318,12 +318,12 @@ class LoggedOnce:
         self._log, self._lock = log, threading.Lock()
         self._known: set[tuple[str, type[BaseException]]] = set()
 
-    def tell(self, what: str, error: BaseException, level: int = logging.WARNING) -> None:
+    def log_once(self, what: str, error: BaseException, level: int = logging.WARNING) -> None:
         """Logs an error with its traceback, unless such an error has been logged for ``what`` before."""
         with self._lock:
-            known = (what, type(error)) in self._known
+            was_logged = (what, type(error)) in self._known
             self._known.add((what, type(error)))
-        if not known:
+        if not was_logged:
             self._log.log(level, "%s; this is logged once", what, exc_info=error)
 
 
@@ -362,10 +362,10 @@ def records_behind(sources: Iterable[SourceProgress], spouts: Sequence[str]) -> 
 
     ``spouts``: in the order of the query's Kafka sources. Empty until Spark has reported all of them.
     """
-    of_kafka = [source for source in sources if source.description.startswith(_KAFKA)]
-    if len(of_kafka) != len(spouts):
+    kafka_sources = [source for source in sources if source.description.startswith(_KAFKA)]
+    if len(kafka_sources) != len(spouts):
         return []
-    return [lag for spout, source in zip(spouts, of_kafka, strict=True) for lag in _lags_of(spout, source)]
+    return [lag for spout, source in zip(spouts, kafka_sources, strict=True) for lag in _lags_of(spout, source)]
 
 
 def _lags_of(spout: str, source: SourceProgress) -> Iterator[SourceLag]:
@@ -376,8 +376,8 @@ def _lags_of(spout: str, source: SourceProgress) -> Iterator[SourceLag]:
 
 def _offsets(text: str) -> dict[str, int]:
     """Returns offsets by partition, ``topic/0``."""
-    known = json.loads(text) if text and text != "null" else {}
-    return {f"{topic}/{number}": end for topic, ends in known.items() for number, end in ends.items()}
+    offsets = json.loads(text) if text and text != "null" else {}
+    return {f"{topic}/{number}": end for topic, ends in offsets.items() for number, end in ends.items()}
 
 
 # The health of a run: it is healthy if it has not failed, and its batches complete.
@@ -459,8 +459,8 @@ class RunHealth:
         self._state = RunState.STARTING
         self._batch: int | None = None
         self._phase: str | None = None
-        self._began = 0.0
-        self._longest = 0.0
+        self._batch_began = 0.0
+        self._longest_batch = 0.0
         self._error: str | None = None
         self._restarts = 0
 
@@ -472,13 +472,13 @@ class RunHealth:
     def phase(self, name: str) -> None:
         """Called as a phase begins."""
         if self._phase is None:
-            self._began = time.monotonic()
+            self._batch_began = time.monotonic()
         self._phase = name
 
     def commit(self, batch: int) -> None:
         """Called when a batch is done."""
         if self._phase is not None:
-            self._longest = max(self._longest, time.monotonic() - self._began)
+            self._longest_batch = max(self._longest_batch, time.monotonic() - self._batch_began)
         self._batch, self._phase = batch, None
 
     def restarting(self, error: BaseException) -> None:
@@ -496,9 +496,9 @@ class RunHealth:
 
     def now(self, committed: int | None = None) -> Health:
         """Returns the state now. ``committed``: time of the last batch, in microseconds."""
-        seconds = None if self._phase is None else time.monotonic() - self._began
+        seconds = None if self._phase is None else time.monotonic() - self._batch_began
         state = self._state
-        if seconds is not None and seconds > max(STALL_SECONDS, STALL_FACTOR * self._longest):
+        if seconds is not None and seconds > max(STALL_SECONDS, STALL_FACTOR * self._longest_batch):
             state = RunState.STALLED
         return Health(state, self._batch, committed, self._phase, seconds, self._error, self._restarts)
 
@@ -508,7 +508,7 @@ class RunHealth:
 
 LAG_SECONDS = 5.0
 """Seconds until the lag of sources is looked up again, which may list folders, or ask Spark."""
-_LAG_REST = 200
+_LAG_PAUSE_FACTOR = 200
 """The lag is not looked up again for this multiple of the last look-up's duration, so that it costs at most half a
 percent of one processor."""
 _LOG = logging.getLogger("windbolt.metrics")
@@ -541,7 +541,7 @@ class RunMetrics(RunObserver):
         self._committed: int | None = None
         self._delays, self._phases = Distributions(EMIT_DELAY), Distributions(PHASE)
         self._lag: LagNow = tuple
-        self._lag_known: Sequence[SourceLag] = ()
+        self._last_lags: Sequence[SourceLag] = ()
         self._lag_due = -math.inf
         self._lag_lock = threading.Lock()
         self._logged = LoggedOnce(_LOG)
@@ -615,7 +615,7 @@ class RunMetrics(RunObserver):
             changed = {spout: len(paths) for spout, paths in self._changed_files.items()}
             batches, committed, health = self._batches, self._committed, self._health.now()
         name, nodes = self._name, self.topology.windowed
-        found = [sample for bolt, report in bolts.items() for sample in of_bolt(name, nodes[bolt], report)]
+        found = [sample for bolt, report in bolts.items() for sample in samples_of_bolt(name, nodes[bolt], report)]
         found += [
             Sample(SPOUT, (name, spout, what), count)
             for spout, counts in spouts.items()
@@ -636,7 +636,7 @@ class RunMetrics(RunObserver):
             return [
                 (histogram.instrument, labels, distribution)
                 for histogram in (self._delays, self._phases)
-                for labels, distribution in histogram.copied()
+                for labels, distribution in histogram.copies()
             ]
 
     def health(self) -> Health:
@@ -657,9 +657,9 @@ class RunMetrics(RunObserver):
             began = time.monotonic()
             if began >= self._lag_due:
                 try:
-                    self._lag_known = self._lag()
+                    self._last_lags = self._lag()
                 except Exception as error:
-                    self._logged.tell(f"the lag of the sources of {self._name!r} is not known", error)
+                    self._logged.log_once(f"the lag of the sources of {self._name!r} is not known", error)
                 ended = time.monotonic()
-                self._lag_due = ended + max(LAG_SECONDS, _LAG_REST * (ended - began))
-            return self._lag_known
+                self._lag_due = ended + max(LAG_SECONDS, _LAG_PAUSE_FACTOR * (ended - began))
+            return self._last_lags

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _UNITS = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"))
 
 
-def spoken(micros: int) -> str:
+def short_duration(micros: int) -> str:
     """Returns a duration in its two largest units: ``1h 5m``, ``12.5s``, ``20ms``."""
     if micros < 1000:
         return f"{micros}us" if micros else "0s"
@@ -120,15 +120,15 @@ def advice_on(
     limits, spent = limits or LIMITS, sum(each.seconds for each in work.values())
     if spent < limits.seconds:
         return []
-    found = [*_busiest(topology, work, spent)]
+    found = [*_time_advice(topology, work, spent)]
     for name, node in topology.windowed.items():
         if name in work:
-            found += _columns(topology, node, work, limits, kept=kept)
-            found += _memory(node, work[name])
+            found += _column_advice(topology, node, work, limits, kept=kept)
+            found += _memory_advice(node, work[name])
     return found
 
 
-def _busiest(topology: Graph, work: Mapping[str, BoltWork], spent: float) -> Iterator[Advice]:
+def _time_advice(topology: Graph, work: Mapping[str, BoltWork], spent: float) -> Iterator[Advice]:
     """Yields advice on the bolt that took most time, and on the time that the input took."""
     bolts = {name: each.seconds for name, each in work.items() if name != INPUT}
     if not bolts:
@@ -145,25 +145,25 @@ def _busiest(topology: Graph, work: Mapping[str, BoltWork], spent: float) -> Ite
     )
 
 
-def _columns(
+def _column_advice(
     topology: Graph, node: WindowedNode, work: Mapping[str, BoltWork], limits: AdviceLimits, *, kept: bool
 ) -> Iterator[Advice]:
     """Yields advice on columns to declare, for a user's bolt that has many columns and uses few by name."""
     names, sizes = node.schema.names, work[node.name].column_bytes
-    asked = _columns_in_use(topology, node, work)
-    enough = None if asked is None else enough_columns(topology, node, asked)
-    if asked is None or enough is None or len(sizes) != len(names):
+    columns_in_use = _columns_in_use(topology, node, work)
+    needed = None if columns_in_use is None else enough_columns(topology, node, columns_in_use)
+    if columns_in_use is None or needed is None or len(sizes) != len(names):
         return
-    left = [(name, size) for name, size in zip(names, sizes, strict=True) if name not in enough]
-    spared, total = sum(size for _, size in left), sum(sizes)
+    unused = [(name, size) for name, size in zip(names, sizes, strict=True) if name not in needed]
+    spared, total = sum(size for _, size in unused), sum(sizes)
     if spared < limits.spared or spared < limits.share * total:
         return
-    columns = [name for name in names if name in asked]
-    write = f"reads = {_declared(columns)}"
+    columns = [name for name in names if name in columns_in_use]
+    write = f"reads = {_as_reads(columns)}"
     used = (
         f"{len(columns)} of their {len(names)} columns ({', '.join(columns)})" if columns else "none of their columns"
     )
-    others = "1 other column was" if len(left) == 1 else f"{len(left)} other columns were"
+    others = "1 other column was" if len(unused) == 1 else f"{len(unused)} other columns were"
     start_over = (
         " A checkpoint knows its events with all columns: let the bolt start over there (windbolt reset), or begin a "
         "new one."
@@ -175,7 +175,7 @@ def _columns(
         node.name,
         f"bolt {node.name!r} asked its windows for {used}. If it never needs others, write in the class "
         f"{type(node.bolt).__name__}: {write}. The {others} {byte_size(spared)} of the {byte_size(total)} of its "
-        f"events in this run, and {'is' if len(left) == 1 else 'are'} then not kept for it.{start_over}",
+        f"events in this run, and {'is' if len(unused) == 1 else 'are'} then not kept for it.{start_over}",
         write,
     )
 
@@ -187,19 +187,19 @@ def _columns_in_use(topology: Graph, node: WindowedNode, work: Mapping[str, Bolt
     kind, found = type(node.bolt), set[str]()
     if not is_users_class(kind):
         return None
-    alike = [each for each in topology.windowed.values() if isinstance(each.bolt, kind)]
-    for each in alike:
-        done = work.get(each.name, BoltWork())
+    nodes_of_class = [each for each in topology.windowed.values() if isinstance(each.bolt, kind)]
+    for each in nodes_of_class:
+        node_work = work.get(each.name, BoltWork())
         named = names_in_code(each.bolt)
-        if done.columns is None or not done.called or named is None:
+        if node_work.columns is None or not node_work.called or named is None:
             return None
         # Code that the run has not reached may use more; retractions and traces have columns too.
-        found |= (done.columns | named | {RETRACT, TRACEPARENT}) & {*each.schema.names}
-    known = all(name == name.strip() and name for name in found)  # other names cannot be declared
-    return found if known and all(found <= {*each.schema.names} for each in alike) else None
+        found |= (node_work.columns | named | {RETRACT, TRACEPARENT}) & {*each.schema.names}
+    can_be_declared = all(name == name.strip() and name for name in found)  # other names cannot be declared
+    return found if can_be_declared and all(found <= {*each.schema.names} for each in nodes_of_class) else None
 
 
-def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
+def _memory_advice(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
     """Yields a limit for a bolt whose windows take much of the available memory."""
     if not work.large_window or node.bolt.settings.window_bytes is not None:
         return
@@ -218,7 +218,7 @@ def _memory(node: WindowedNode, work: BoltWork) -> Iterator[Advice]:
     )
 
 
-def _declared(columns: list[str]) -> str:
+def _as_reads(columns: list[str]) -> str:
     """Returns the names of columns in the form of ``reads``."""
     if any("," in name or name == "*" for name in columns) or not columns:
         return repr(tuple(columns))
@@ -232,7 +232,7 @@ def _percent(seconds: float, spent: float) -> str:
 # The summary of a finished run.
 
 
-_COMPLAINTS = 10
+_MOST_COMPLAINTS = 10
 """Most messages about unreadable input that a summary keeps."""
 
 
@@ -304,15 +304,15 @@ class Summary:
         bolts = {} if self.last is None else self.last.bolts
         return {
             name: BoltTotals(
-                _less(
+                _minus(
                     {account: count for account, count in bolt.accounts.items() if account != "pending"},
                     before.accounts,
                 ),
                 bolt.fired - before.fired,
-                _less(bolt.emitted, before.emitted),
+                _minus(bolt.emitted, before.emitted),
             )
             for name, bolt in bolts.items()
-            for before in [self.before.get(name, _NOTHING)]
+            for before in [self.before.get(name, _NO_TOTALS)]
         }
 
     def note(self, report: BatchReport) -> None:
@@ -321,7 +321,7 @@ class Summary:
         self.rows += report.rows
         self.last = report
         merge_work(self.work, report.work)
-        self.complaints.extend(report.complaints[: _COMPLAINTS - len(self.complaints)])
+        self.complaints.extend(report.complaints[: _MOST_COMPLAINTS - len(self.complaints)])
 
     @checked
     def to_json(self) -> dict[str, Any]:
@@ -347,8 +347,8 @@ class Summary:
         }
 
 
-def _less(totals: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+def _minus(totals: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     return {name: count - before.get(name, 0) for name, count in totals.items()}
 
 
-_NOTHING = BoltTotals({}, 0, {})
+_NO_TOTALS = BoltTotals({}, 0, {})

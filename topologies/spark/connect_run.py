@@ -26,8 +26,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.preflight import refuse_before_start, refuse_hdfs_without_host
-from topologies.engine.batch import Context, InProcess
-from topologies.engine.commit import Frames
+from topologies.engine.batch import Context, InProcessExecutor
+from topologies.engine.commit import EngineSinks
 from topologies.engine.kafka_records import Records
 from topologies.engine.librdkafka import check_options
 from topologies.engine.report import BatchReport
@@ -36,7 +36,7 @@ from topologies.graph.graph import Graph, SinkNode
 from topologies.io.file_spout import FileSpout
 from topologies.local import LocalKafka, LocalRun
 from topologies.page.site import asked_observers
-from topologies.run.attempts import NOBODY, Attempts, Observers, observed
+from topologies.run.attempts import NO_OBSERVERS, Attempts, Observers, run_with_observers
 from topologies.run.options import REMOTE, Engine, RunOptions, is_remote_master
 from topologies.run.summary import Summary
 from topologies.spark import sent_by_value
@@ -72,7 +72,7 @@ class ConnectExecutor:
         """``slots``: None to ask Spark."""
         self.spark = spark
         self.reached = Reached()
-        self._slots, self._here = slots, InProcess()
+        self._slots, self._here = slots, InProcessExecutor()
         self._numbers: dict[int, DataFrame] = {}
         self._topology = ""
         """The name of the topology's file, in Spark's folder of files."""
@@ -383,7 +383,7 @@ def run_over_connect(
                 over_connect.tables = tables_of_files(topology, with_files)
                 return over_connect.run()
 
-    return observed(options, asked_observers(topology, options), run)
+    return run_with_observers(options, asked_observers(topology, options), run)
 
 
 def refuse_over_connect(topology: Graph) -> None:
@@ -425,7 +425,7 @@ class ConnectRun(KeepsFrames, LocalRun):
         spark: SparkSession,
         topology: Graph,
         options: RunOptions,
-        observers: Observers = NOBODY,
+        observers: Observers = NO_OBSERVERS,
         attempts: Attempts | None = None,
         *,
         slots: int | None = None,
@@ -435,7 +435,7 @@ class ConnectRun(KeepsFrames, LocalRun):
         """The tables to whose folders sinks write files, because Spark caches information about them."""
         super().__init__(topology, options, observers, attempts)
 
-    def _begin(self, held: ExitStack) -> None:
+    def _begin(self, resources: ExitStack) -> None:
         self.executor = ConnectExecutor(self.spark, self._slots)
 
     def _must_keep(self, name: str) -> bool:
@@ -449,7 +449,7 @@ class ConnectRun(KeepsFrames, LocalRun):
             )
         return True
 
-    def _frames(self) -> Frames:
+    def _engine_sinks(self) -> EngineSinks:
         return ConnectFrames(self.executor, self.kafka)
 
     def _open_source(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from manager.storage.files import delete, make_private
 from manager.storage.segment_files import FileSegments
-from topologies.engine.batch import Context, InProcess
+from topologies.engine.batch import Context, InProcessExecutor
 from topologies.engine.event_times import valid_times
 from topologies.engine.kafka_records import OffsetRange
 from topologies.engine.task_data import Output
@@ -101,7 +101,7 @@ class SummedFrame:
 
         ``reader``: reads the ``ranges`` of a topic in the driver. If either is None, Spark reads.
         """
-        if context.traced or context.first is not None:
+        if context.tracing or context.first_output is not None:
             return None
         if self._rest:
             self._rest -= 1
@@ -220,7 +220,7 @@ class SummedFrame:
             size = java.collect(rows.for_job, plan, path)
             if size < 0:
                 return None
-            return InProcess().map(take_in, [SumsFile(self._sums, path, size)] if size else [], context)
+            return InProcessExecutor().map(take_in, [SumsFile(self._sums, path, size)] if size else [], context)
 
     def _plan(
         self,

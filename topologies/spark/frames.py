@@ -50,7 +50,7 @@ from topologies.checkpoints.checkpointed_run import CheckpointedRun
 from topologies.checkpoints.paired_checkpoint import START_OVER, PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, QUERY, Reader, pulled_rows
 from topologies.checkpoints.spark_checkpoint import COMPACT, delete_spark_file, read_spark_file, write_spark_file
-from topologies.engine.failures import FIX, in_this_process, raised_as
+from topologies.engine.failures import FIX, in_this_process, raising_as
 from topologies.engine.pulling import Pulled
 from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, WatchedFiles
@@ -101,7 +101,9 @@ _TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FRO
 
 def _call_make(name: str, spout: FrameSpout, spark: Any) -> Any:
     """Calls the function of a spout. Turns its failures into SpoutError; errors of Spark pass unchanged."""
-    with raised_as(SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name):
+    with raising_as(
+        SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name
+    ):
         return in_this_process(lambda: spout.make(spark))
 
 
@@ -257,8 +259,8 @@ class KeepsFrames(CheckpointedRun):
             return super().watch(name, spout)
         frame = declared_frame(self.spark, node)
         refuse_endless(name, frame, once=self.options.interval is None, kept=True)
-        self.watched[name] = self._kept_files(name, spout, partial(self._reader, node, frame))
-        return self.watched[name]
+        self.input_files[name] = self._kept_files(name, spout, partial(self._reader, node, frame))
+        return self.input_files[name]
 
     def _reader(self, node: SpoutNode, frame: DataFrame, offset: Any) -> Reader:
         return FrameReader(node, frame, self.halves, self._is_ending, self.checkpoint.check_owner, offset)
@@ -580,7 +582,7 @@ class _SinkLog:
         last = max((number for number, name in logged.items() if name.endswith(COMPACT)), default=-1)
         if 0 <= last <= batch and self._names(logged[last]):
             path = f"{self._folder}/{_SINK_LOG_FOLDER}/{logged[last]}"
-            write_spark_file(self._filesystem, path, "v1", summed=self._uri is None)
+            write_spark_file(self._filesystem, path, "v1", with_checksum=self._uri is None)
 
     def _logged(self) -> dict[int, str]:
         names = [entry.base_name for entry in entries(self._filesystem, f"{self._folder}/{_SINK_LOG_FOLDER}")]

@@ -26,13 +26,13 @@ from topologies.engine.batch import Context
 from topologies.engine.kafka_records import (
     OUTGOING,
     OffsetRange,
-    Place,
     RecordFile,
     Records,
     TopicInfo,
+    TopicPartition,
     check_topics,
+    errors_about,
     missing_topics,
-    naming,
     outgoing,
     since_1970,
 )
@@ -121,12 +121,12 @@ def send_records(
 
     count = len(named)
     if send is not None:
-        with naming(f"sink {node.name!r}"):
+        with errors_about(f"sink {node.name!r}"):
             if send([made(number) for number in range(count)]):
                 return
     frame = spark.range(0, count, 1, count).mapInArrow(records, OUTGOING)
     options = {**WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
-    with naming(f"sink {node.name!r}"), spark_failures():
+    with errors_about(f"sink {node.name!r}"), spark_failures():
         frame.write.format("kafka").options(**options).save()
 
 
@@ -187,7 +187,7 @@ class JavaAdmin:
             for topic in topics
         }
 
-    def ends(self, places: Collection[Place], *, first: bool = False) -> dict[Place, int]:
+    def ends(self, places: Collection[TopicPartition], *, first: bool = False) -> dict[TopicPartition, int]:
         kinds = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         asked = self._jvm.java.util.HashMap()
         partitions = {place: self._jvm.org.apache.kafka.common.TopicPartition(*place) for place in places}

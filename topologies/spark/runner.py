@@ -25,7 +25,7 @@ from topologies.checkpoints.preflight import refuse_before_start
 from topologies.checkpoints.pulled_files import Reader
 from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import BatchPlan, Context
-from topologies.engine.commit import Frames
+from topologies.engine.commit import EngineSinks
 from topologies.engine.kafka_records import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import PoisonInput
@@ -34,7 +34,7 @@ from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
 from topologies.page.site import asked_observers
-from topologies.run.attempts import NOBODY, Attempts, Observers, SourceLag, observed
+from topologies.run.attempts import NO_OBSERVERS, Attempts, Observers, SourceLag, run_with_observers
 from topologies.run.options import Engine, RunOptions, is_cluster
 from topologies.run.run_metrics import records_behind
 from topologies.run.summary import Summary
@@ -147,7 +147,7 @@ def run_in_session(
                 on_spark.tables = tables_of_files(topology, with_files)
                 return on_spark.run()
 
-    return observed(options, asked_observers(topology, options), run)
+    return run_with_observers(options, asked_observers(topology, options), run)
 
 
 class SparkRun(KeepsFrames):
@@ -162,7 +162,7 @@ class SparkRun(KeepsFrames):
         topology: Graph,
         options: RunOptions,
         metrics: TimeMetrics | None = None,
-        observers: Observers = NOBODY,
+        observers: Observers = NO_OBSERVERS,
         attempts: Attempts | None = None,
     ) -> None:
         self.spark, self.metrics = spark, metrics
@@ -172,13 +172,13 @@ class SparkRun(KeepsFrames):
         """The tables to whose folders sinks write files, because Spark caches information about them."""
         super().__init__(topology, options, observers, attempts)
 
-    def _begin(self, held: ExitStack) -> None:
+    def _begin(self, resources: ExitStack) -> None:
         self.executor = executor_for(self.spark)
         self.senders = KafkaSenders(self.spark) if self.executor.on_this_machine else None
         if self.senders is not None:
-            held.callback(self.senders.close)
+            resources.callback(self.senders.close)
 
-    def _frames(self) -> Frames:
+    def _engine_sinks(self) -> EngineSinks:
         return SparkFrames(self.spark, self.senders)
 
     def _must_keep(self, name: str) -> bool:
@@ -277,8 +277,12 @@ class SparkRun(KeepsFrames):
         def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:
                 return None
-            delivering.extend(name for name in self.source.kafka_spouts if name in there and there[name].delivering)
-            self.complaints += self.topics.lost({name: found.ranges for name, found in there.items()})
+            delivering.extend(
+                name for name in self.source.kafka_spouts if name in there and there[name].most_with_records
+            )
+            self.complaints += self.read_topics.lost_records_in_words(
+                {name: found.ranges for name, found in there.items()}
+            )
             return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, there)
 
         if self.observers.observers:
@@ -358,7 +362,7 @@ class Guarded:
         also fail."""
         self.function, self.stop, self.cancel = function, stop, cancel
         self.failure: BaseException | None = None
-        self._planned = planned
+        self._first_plan = planned
         self._busy = threading.Lock()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -386,7 +390,7 @@ class Guarded:
                 elif session.sparkContext._jsc is None:
                     raise _session_stopped()  # a query that waits for input does not notice, and would wait for ever
         except StreamingQueryException as error:
-            self.failure = self.failure or next((each.failure for each in self._planned if each.failure), None)
+            self.failure = self.failure or next((each.failure for each in self._first_plan if each.failure), None)
             if self.failure is None:
                 raise (_session_stopped() if _is_stopped(session) else _explained(error)) from error
         except BaseException:

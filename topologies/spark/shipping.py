@@ -45,7 +45,7 @@ class ModuleOwner(Enum):
     WINDBOLT = "windbolt"
     INSTALLED = "installed"
     USER = "user"
-    NOBODY = "nobody"
+    NO_OBSERVERS = "nobody"
     """There is no module of this name."""
 
 
@@ -60,7 +60,7 @@ def owner_of(name: str) -> ModuleOwner:
         return ModuleOwner.INSTALLED
     places = module_places(top)
     if not places:
-        return ModuleOwner.NOBODY
+        return ModuleOwner.NO_OBSERVERS
     return ModuleOwner.USER if all(is_users_path(place) for place in places) else ModuleOwner.INSTALLED
 
 
@@ -157,7 +157,7 @@ class _Search:
     def follow(self, name: str, *, needed: bool) -> None:
         """Records the top-level module of a name; ``needed``: True if the topology cannot be loaded without it."""
         top = name.partition(".")[0]
-        match owner_of(top) if top else ModuleOwner.NOBODY:
+        match owner_of(top) if top else ModuleOwner.NO_OBSERVERS:
             case ModuleOwner.USER:
                 self._take(top)
                 if needed:

@@ -91,7 +91,7 @@ class PlannedFiles:
         if asked == _ONCE:
             self._ahead = self._cut(log)
             return None
-        begun = log.last_after(json.loads(asked)["logOffset"])
+        begun = log.unplanned_entry_after(json.loads(asked)["logOffset"])
         if begun is not None:
             return log_offset(begun)
         files = next(self._cut(log) if self._ahead is None else self._ahead, None)
@@ -283,7 +283,9 @@ class StreamSource:
             added_up = self._summed.ingest(batch, executor, context, self._ranges, ranges)
         if added_up is not None:
             return added_up
-        merged = {name for name in self.kafka_spouts if name not in partitions or partitions[name].delivering > 1}
+        merged = {
+            name for name in self.kafka_spouts if name not in partitions or partitions[name].most_with_records > 1
+        }
         if self._ranges is not None:
             with self._ranges.read({name: found.ranges for name, found in partitions.items()}, context) as files:
                 if files is not None:

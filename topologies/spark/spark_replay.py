@@ -171,7 +171,7 @@ class _Group:
             while True:
                 # The memory of the previous run is lost; this one starts from the checkpoint.
                 halves = PairedCheckpoint(f"{folder}/checkpoint")
-                checkpoint = open_checkpoint(halves, self.topology).files
+                checkpoint = open_checkpoint(halves, self.topology).checkpoint
                 micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
                 if micro_batch.manifest.batch + 1 >= count or self._plays(folder, halves, micro_batch):
                     return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]

@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import Refs
-from topologies.engine.batch import Context, InProcess, RunExecutor
+from topologies.engine.batch import Context, InProcessExecutor, RunExecutor
 from topologies.engine.tasks import compact, fire, take_in
 from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSink, KafkaSpout
@@ -315,7 +315,7 @@ class SparkExecutor:
         self.sent: list[str] = []
         """The folders of the modules that were sent to the executors of a cluster."""
         self.reached = Reached()
-        self._here = InProcess()
+        self._here = InProcessExecutor()
         self._cluster = Cluster.of(context) if is_cluster(context.master or "") else None
 
     @property

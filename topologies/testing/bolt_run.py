@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     AnyBolt = TypeVar("AnyBolt", bound=Component)
 
 
-class Handmade:
+class HandmadeEvents:
     """Source of the events of a window made by hand."""
 
     def __init__(
@@ -110,35 +110,35 @@ def make_window(
         if number is not None and number < 0:
             raise ConfigError(f"make_window({name}={number})", why="they are counted from 0", do="give 0 or more")
     inputs = inputs_of(rows, stream, schema)
-    times_of = () if timestamp_field is None else (timestamp_field,)
+    time_fields = () if timestamp_field is None else (timestamp_field,)
     tables = {
-        name: as_table(f"input {name!r}", each, columns_of(name, inputs, each, schema, times_of))
+        name: as_table(f"input {name!r}", each, columns_of(name, inputs, each, schema, time_fields))
         for name, each in inputs.items()
     }
-    events = together(tables)
+    events = concat_inputs(tables)
     codes = np.repeat(np.arange(len(tables)), [each.num_rows for each in tables.values()]).astype(np.int8)
-    left = None if expired is None else as_table("expired", expired, events.schema)
-    both = events if left is None else pa.concat_tables([events, left])
-    codes = np.concatenate([codes, np.zeros(both.num_rows - len(codes), np.int8)])
+    expired_table = None if expired is None else as_table("expired", expired, events.schema)
+    all_events = events if expired_table is None else pa.concat_tables([events, expired_table])
+    codes = np.concatenate([codes, np.zeros(all_events.num_rows - len(codes), np.int8)])
     count = events.num_rows
-    given = None if timestamp_field is None else _times(timestamp_field, both, count)
-    last = 0 if given is None or not count else int(given[:count].max())
-    ends = last if end is None else given_moment("end", end)
-    times = np.full(both.num_rows, ends) if given is None else given
-    begins = None if start is None else given_moment("start", start)
-    if begins is not None and begins > ends:
+    given_times = None if timestamp_field is None else _times(timestamp_field, all_events, count)
+    last_time = 0 if given_times is None or not count else int(given_times[:count].max())
+    end_time = last_time if end is None else given_moment("end", end)
+    times = np.full(all_events.num_rows, end_time) if given_times is None else given_times
+    start_time = None if start is None else given_moment("start", start)
+    if start_time is not None and start_time > end_time:
         raise ConfigError("the window's start is after its end", do="give a start before the end")
     order = stable_order(times[:count])
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
-    arranged = np.concatenate([order, np.arange(count, both.num_rows)])
+    new_index = np.empty(count, np.int64)
+    new_index[order] = np.arange(count)
+    new_order = np.concatenate([order, np.arange(count, all_events.num_rows)])
     return TupleWindow(
-        Handmade(both.take(pa.array(arranged)), times[arranged], codes[arranged], list(tables)),
+        HandmadeEvents(all_events.take(pa.array(new_order)), times[new_order], codes[new_order], list(tables)),
         range(count),
-        np.sort(place[_places(new, count)]),
-        None if left is None else range(count, both.num_rows),
-        begins,
-        ends,
+        np.sort(new_index[_new_rows(new, count)]),
+        None if expired_table is None else range(count, all_events.num_rows),
+        start_time,
+        end_time,
         task,
         key=key,
         kind=kind,
@@ -163,20 +163,22 @@ def prepared(
             why="the columns that it emits depend on the types of its input",
             do="declare the input: prepared(bolt, 'user string, amount double, ts timestamp')",
         )
-    ready = copy_bolt(bolt)
+    copied = copy_bolt(bolt)
     if schema is not None:
         inputs = schema if isinstance(schema, Mapping) else {"input": schema}
-        ready = rebind_to_copy(ready.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), ready)
-    if isinstance(ready, StatefulTaskBolt):
-        ready.state = own_initial_state(ready)
-    ready.prepare(TaskContext(name, 0, 1))
-    return ready
+        copied = rebind_to_copy(
+            copied.for_inputs({stream: parse_schema(each) for stream, each in inputs.items()}), copied
+        )
+    if isinstance(copied, StatefulTaskBolt):
+        copied.state = own_initial_state(copied)
+    copied.prepare(TaskContext(name, 0, 1))
+    return copied
 
 
 def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]:
     """Returns the rows of each input. Raises ConfigError for rows in another form, and for a schema without an
     input."""
-    inputs = _named(rows, stream)
+    inputs = _rows_by_input(rows, stream)
     if isinstance(schema, list | tuple):
         raise ConfigError(
             f"schema={schema!r:.60}",
@@ -193,7 +195,7 @@ def inputs_of(rows: Any, stream: str, schema: object) -> Mapping[str, GivenRows]
     return inputs
 
 
-def together(tables: Mapping[str, pa.Table]) -> pa.Table:
+def concat_inputs(tables: Mapping[str, pa.Table]) -> pa.Table:
     """Returns the rows of all inputs, with the columns of all."""
     try:
         return pa.concat_tables(tables.values(), promote_options="default")
@@ -205,7 +207,7 @@ def together(tables: Mapping[str, pa.Table]) -> pa.Table:
         ) from None
 
 
-def _named(rows: Any, stream: str) -> Mapping[str, GivenRows]:
+def _rows_by_input(rows: Any, stream: str) -> Mapping[str, GivenRows]:
     if not isinstance(rows, Mapping):
         return {stream: rows}
     for name, each in rows.items():
@@ -236,31 +238,31 @@ def _times(field: str, events: pa.Table, count: int) -> NDArray[np.int64]:
             do="name another column, or leave it out",
         )
     times, reasons = from_column(column)
-    without = [] if reasons is None else np.flatnonzero(reasons[:count] != "").tolist()
-    if reasons is not None and without:
-        row = without[0]
+    rows_without_time = [] if reasons is None else np.flatnonzero(reasons[:count] != "").tolist()
+    if reasons is not None and rows_without_time:
+        row = rows_without_time[0]
         raise ConfigError(
             f"row {row}: {reasons[row]}", why="an event without a time is in no window", do="give it a time"
         )
     return times
 
 
-def _places(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
+def _new_rows(new: Sequence[int] | None, count: int) -> NDArray[np.int64]:
     if new is None:
         return np.arange(count)
-    given = list(new)
-    invalid = [place for place in given if not isinstance(place, int | np.integer) or isinstance(place, bool)]
-    if invalid or len(set(given)) < len(given):
+    indices = list(new)
+    invalid = [index for index in indices if not isinstance(index, int | np.integer) or isinstance(index, bool)]
+    if invalid or len(set(indices)) < len(indices):
         raise ConfigError(
-            f"new={given!r:.60}",
+            f"new={indices!r:.60}",
             why=f"{invalid[0]!r} is not the position of a row" if invalid else "a position is given twice",
             do="give the positions of the new rows, counted from 0: new=[2]",
         )
-    places = np.asarray(given, np.int64)
-    outside = [place for place in places.tolist() if not 0 <= place < count]
+    new_rows = np.asarray(indices, np.int64)
+    outside = [index for index in new_rows.tolist() if not 0 <= index < count]
     if outside:
         raise ConfigError(f"new names row {outside[0]}, and there are {count} rows", do="count rows from 0")
-    return places
+    return new_rows
 
 
 # Runs one bolt in a test on some rows.
@@ -347,13 +349,13 @@ def run_bolt(
         )
     if rows_per_batch is not None and (type(rows_per_batch) is not int or rows_per_batch < 1):
         raise ConfigError(f"rows_per_batch={rows_per_batch!r}", do="give a whole number above 0, or leave it out")
-    given = inputs_of(rows, stream, schema)
-    _check_inputs(bolt, given)
-    times = _time_fields(bolt)
+    inputs = inputs_of(rows, stream, schema)
+    _check_inputs(bolt, inputs)
+    time_fields = _time_fields(bolt)
     tables: dict[str, pa.Table] = {}
-    for name, each in given.items():
+    for name, each in inputs.items():
         listed = each if _is_table(each) else _as_list(each)
-        tables[name] = as_table(f"input {name!r}", listed, columns_of(name, given, listed, schema, times))
+        tables[name] = as_table(f"input {name!r}", listed, columns_of(name, inputs, listed, schema, time_fields))
     driver = _driver(bolt, tables)
     for batch, moment in _batches(tables, clock, rows_per_batch):
         driver.push_together(batch, clock=moment)
@@ -362,10 +364,10 @@ def run_bolt(
     return _result(driver, bolt)
 
 
-def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, given: Mapping[str, object]) -> None:
+def _check_inputs(bolt: Bolt | BatchBolt | StatefulBolt | WindowedBolt, inputs: Mapping[str, object]) -> None:
     """Raises ConfigError if a join gets rows of other inputs than the two that it names."""
-    if isinstance(bolt, Join) and set(given) != {bolt.left, bolt.right}:
-        others = f"inputs {', '.join(map(repr, given))}" if len(given) > 1 else f"one input, {next(iter(given))!r}"
+    if isinstance(bolt, Join) and set(inputs) != {bolt.left, bolt.right}:
+        others = f"inputs {', '.join(map(repr, inputs))}" if len(inputs) > 1 else f"one input, {next(iter(inputs))!r}"
         raise ConfigError(
             f"run_bolt with {others}",
             why=f"this {type(bolt).__name__} joins {bolt.left!r} and {bolt.right!r}",
@@ -389,8 +391,11 @@ def _batches(
     if isinstance(clock, Sequence) and not isinstance(clock, str):
         _check_clocks(clock, tables, rows, size)
         return [({name: table.slice(at, 1) for name, table in tables.items()}, clock[at]) for at in range(rows)]
-    each = size or max(rows, 1)
-    return [({name: table.slice(at, each) for name, table in tables.items()}, clock) for at in range(0, rows, each)]
+    batch_size = size or max(rows, 1)
+    return [
+        ({name: table.slice(at, batch_size) for name, table in tables.items()}, clock)
+        for at in range(0, rows, batch_size)
+    ]
 
 
 def _check_clocks(clock: Sequence[Moment], tables: Mapping[str, pa.Table], rows: int, size: int | None) -> None:

@@ -86,7 +86,7 @@ class FiredWindow:
             for stream, rows in emitted.items()
         ]
         emits = f"emitted {'; '.join(parts) or 'nothing'}"
-        return f"<FiredWindow of {self.bolt} {start}{end}: {_number(self.size, 'event')}, {emits}>"
+        return f"<FiredWindow of {self.bolt} {start}{end}: {_count_in_words(self.size, 'event')}, {emits}>"
 
     @property
     def window(self) -> TupleWindow:
@@ -151,69 +151,73 @@ class Notes:
         self.fired[self.batch].append(fired)
 
 
-def watched_node(node: WindowedNode, notes: Notes) -> WindowedNode:
+def recording_node(node: WindowedNode, notes: Notes) -> WindowedNode:
     """Returns a bolt that also records its windows, which are made as in any run."""
     if node.without_windows:
         return node
-    bolt, note = rebind_to_copy(copy(node.bolt), node.bolt), notes.note
+    bolt, note_window = rebind_to_copy(copy(node.bolt), node.bolt), notes.note
     if node.slicing(traced=False) is not None and isinstance(bolt, AggregateBolt):
         assert bolt.bound_aggregates is not None
-        bolt.bound_aggregates = NotedAggregates.of(bolt.bound_aggregates, node.name, note)
+        bolt.bound_aggregates = RecordingAggregates.of(bolt.bound_aggregates, node.name, note_window)
     elif isinstance(bolt, BatchWindowedBolt) and type(bolt).execute is BatchWindowedBolt.execute:
-        bolt.__dict__["execute_all"] = MethodType(_noted_all(node.name, note), bolt)
+        bolt.__dict__["execute_all"] = MethodType(_recording_execute_all(node.name, note_window), bolt)
     else:
         # Bound to this copy, so that copies made by tasks call themselves, not this one.
-        bolt.__dict__["execute"] = MethodType(_noted(node.name, note), bolt)
+        bolt.__dict__["execute"] = MethodType(_recording_execute(node.name, note_window), bolt)
     return replace(node, bolt=bolt)
 
 
-def _noted(name: str, note: Callable[[FiredWindow], None]) -> Callable[[WindowedBolt, TupleWindow], Any]:
+def _recording_execute(
+    name: str, note_window: Callable[[FiredWindow], None]
+) -> Callable[[WindowedBolt, TupleWindow], Any]:
     def execute(self: WindowedBolt, window: TupleWindow) -> Iterator[Emit]:
         schemas = self.output_schemas()
-        given: list[tuple[str, pa.Table | LooseRows]] = []
+        returned: list[tuple[str, pa.Table | LooseRows]] = []
         for stream, rows in emissions(type(self).execute(self, window), schemas):
-            given.append((stream, rows))
+            returned.append((stream, rows))
             yield Emit(rows, stream)
         emitted: dict[str, NamedRows] = {}
         try:
-            for stream, rows in given:
+            for stream, rows in returned:
                 table = from_rows(rows, schemas[stream]) if isinstance(rows, list) else rows
                 emitted.setdefault(stream, []).extend(table.to_pylist())
         except SchemaError:
             return  # the engine reports it, with the place
         start, end = window.start_timestamp, window.end_timestamp
-        note(FiredWindow(name, start, end, len(window), emitted, window))
+        note_window(FiredWindow(name, start, end, len(window), emitted, window))
 
     return execute
 
 
-def _noted_all(name: str, note: Callable[[FiredWindow], None]) -> Callable[[BatchWindowedBolt, WindowBatch], Any]:
+def _recording_execute_all(
+    name: str, note_window: Callable[[FiredWindow], None]
+) -> Callable[[BatchWindowedBolt, WindowBatch], Any]:
     def execute_all(self: BatchWindowedBolt, windows: WindowBatch) -> Any:
-        given = type(self).execute_all(self, windows)
+        returned = type(self).execute_all(self, windows)
         try:
-            emitted = numbered_rows(given, len(windows), self.output_schemas())
+            emitted = numbered_rows(returned, len(windows), self.output_schemas())
         except SchemaError:
-            return given  # the engine reports it, with the place
+            return returned  # the engine reports it, with the place
         by_window: list[dict[str, list[dict[str, Any]]]] = [{DEFAULT_STREAM: []} for _ in windows]
         for stream, table, index in emitted:
             for row, number in zip(table.to_pylist(), index.tolist(), strict=True):
                 by_window[number].setdefault(stream, []).append(row)
         for window, rows in zip(windows, by_window, strict=True):
-            note(FiredWindow(name, window.start_timestamp, window.end_timestamp, len(window), rows, window))
-        return given
+            note_window(FiredWindow(name, window.start_timestamp, window.end_timestamp, len(window), rows, window))
+        return returned
 
     return execute_all
 
 
-class NotedAggregates(BoundAggregates):
+class RecordingAggregates(BoundAggregates):
     """Aggregates of an AggregateBolt that also record their windows."""
 
     @staticmethod
-    def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> NotedAggregates:
+    def of(aggregates: BoundAggregates, name: str, note: Callable[[FiredWindow], None]) -> RecordingAggregates:
         """Returns aggregates that record their results."""
-        noted = NotedAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
-        noted.__dict__.update(name=name, note=note)
-        return noted
+        recording = RecordingAggregates(aggregates.by, aggregates.aggregates, aggregates.schema)
+        recording.__dict__.update(name=name, note=note)
+        return recording
 
     def result(self, keys: Any, states: list[State], windows: RowWindows) -> pa.Table:  # type: ignore[override]
         """Returns the rows of the result, window by window."""
@@ -229,7 +233,7 @@ class NotedAggregates(BoundAggregates):
         return found
 
 
-def _number(count: int, what: str) -> str:
+def _count_in_words(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -242,9 +246,9 @@ WATCHER = "stream "
 """Prefix of the names of observing sinks; no part of a topology may have a space in its name."""
 
 
-def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Graph:
+def with_memory_sinks(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Graph:
     """Returns the topology with sinks in memory for all its sinks and streams; it records its windows."""
-    windowed = {name: watched_node(_with_late(node), notes) for name, node in topology.windowed.items()}
+    windowed = {name: recording_node(_with_late(node), notes) for name, node in topology.windowed.items()}
     parts: dict[str, SpoutNode | PlainNode | WindowedNode] = {**topology.spouts, **topology.plain, **windowed}
     sinks, sinks_reading = {}, {stream: list(names) for stream, names in topology.sinks_reading.items()}
     for name, node in topology.sinks.items():
@@ -252,11 +256,11 @@ def watched(topology: Graph, notes: Notes, streams: dict[str, MemorySink]) -> Gr
         sinks[name] = replace(node, sink=streams[name])
     for component, each in parts.items():
         for stream, schema in each.outputs.items():
-            place: Stream = (component, stream)
-            label = stream_label(place)
+            component_stream: Stream = (component, stream)
+            label = stream_label(component_stream)
             streams.setdefault(label, MemorySink())
-            sinks[WATCHER + label] = SinkNode(WATCHER + label, streams[label], (place,), schema)
-            sinks_reading.setdefault(place, []).append(WATCHER + label)
+            sinks[WATCHER + label] = SinkNode(WATCHER + label, streams[label], (component_stream,), schema)
+            sinks_reading.setdefault(component_stream, []).append(WATCHER + label)
     return replace(
         topology,
         windowed=windowed,
@@ -299,18 +303,18 @@ class TopologyDriver:
         check_built("TopologyDriver", topology)
         self._notes = Notes()
         self._streams: dict[str, MemorySink] = {}
-        self.topology = watched(topology, self._notes, self._streams)
+        self.topology = with_memory_sinks(topology, self._notes, self._streams)
         """The topology that runs, with sinks in memory."""
         self._run = Rehearsal(self.topology)
-        self._given_clock = None if clock is None else given_moment("clock", clock)
+        self._test_clock = None if clock is None else given_moment("clock", clock)
         """The clock, if only the test moves it."""
-        self._ahead = 0
+        self._clock_advance = 0
         """Microseconds by which the test has advanced the machine's clock."""
-        self._reached: int | None = None
+        self._last_clock: int | None = None
         """The clock of the last batch."""
         self._pushed = dict.fromkeys(topology.spouts, 0)
-        self._read: dict[str, int] = {}
-        self._seen: dict[str, int] = {}
+        self._rows_read: dict[str, int] = {}
+        self._windows_read: dict[str, int] = {}
         self._crash_at: Phase | None = None
         self._closed = False
 
@@ -337,7 +341,7 @@ class TopologyDriver:
             raise ConfigError(
                 f"push_together({rows!r:.60})", do="give the rows of each spout by its name: {name: rows}"
             )
-        self._open("rows")
+        self._check_open("rows")
         found: dict[str, pa.Table] = {}
         for name, each in rows.items():
             if name not in self.topology.spouts:
@@ -345,23 +349,23 @@ class TopologyDriver:
             schema = self.topology.spouts[name].outputs[DEFAULT_STREAM]
             found[name] = as_table(f"rows for spout {name!r}", each, schema)
         order = [name for name in self.topology.spouts if name in found]
-        pieces = [TableSource(name, found[name], self._pushed[name]) for name in order]
-        self._batch_of(pieces, self._moved("clock", clock), clock_given=clock is not None)
+        sources = [TableSource(name, found[name], self._pushed[name]) for name in order]
+        self._run_batch(sources, self._new_clock("clock", clock), clock_given=clock is not None)
         for name in order:
             self._pushed[name] += found[name].num_rows
 
     @checked_value
     def advance_clock(self, by: Duration | timedelta | str | None = None, *, to: Moment | None = None) -> None:
         """Advances the clock by a duration (``"5s"``) or to a time, in a micro-batch without rows."""
-        self._open("the clock")
+        self._check_open("the clock")
         if (by is None) == (to is None):
             raise ConfigError(
                 "advance_clock takes either a duration or to=", do="write advance_clock('5s'), or advance_clock(to=...)"
             )
         if by is not None:
-            self._batch_of([], self._now() + as_duration(by).micros)
+            self._run_batch([], self._now() + as_duration(by).micros)
         else:
-            self._batch_of([], self._moved("to", to), clock_given=True)
+            self._run_batch([], self._new_clock("to", to), clock_given=True)
 
     @checked_value
     def advance_watermark(self, to: Moment, *, bolt: str | None = None) -> None:
@@ -372,31 +376,31 @@ class TopologyDriver:
         each key, and for a bolt that only reads other windowed bolts. Also raises ConfigError if the watermark is
         already there.
         """
-        self._open("the watermark")
+        self._check_open("the watermark")
         moment = given_moment("to", to)
-        able = [name for name, node in self.topology.windowed.items() if can_promise(node)]
+        movable = [name for name, node in self.topology.windowed.items() if can_promise(node)]
         if bolt is not None:
             self._node(bolt)
-        chosen = able if bolt is None else [bolt]
-        if not able or not set(chosen) <= set(able):
+        chosen = movable if bolt is None else [bolt]
+        if not movable or not set(chosen) <= set(movable):
             raise ConfigError(
                 f"the watermark of {bolt!r} cannot be moved" if bolt else "there is no watermark to move",
                 why="a bolt in processing time has none, with per_key=True each key has its own, and a bolt behind "
                 "windowed bolts inherits theirs",
-                do=f"name one of {', '.join(able)}" if able else "push rows, or advance the clock",
+                do=f"name one of {', '.join(movable)}" if movable else "push rows, or advance the clock",
             )
         bolts = self._run.micro_batch.manifest.bolts
-        known = [bolts[name].watermark.current for name in chosen]
-        if all(each is not None and each >= moment for each in known):
-            there = all(each == moment for each in known)
+        current = [bolts[name].watermark.current for name in chosen]
+        if all(each is not None and each >= moment for each in current):
+            is_there = all(each == moment for each in current)
             raise ConfigError(
                 f"the watermark is at {show(moment)} already"
-                if there
+                if is_there
                 else f"the watermark goes back to {show(moment)}",
-                why=f"it is at {', '.join(show(each) for each in known)}, and time only moves forward",
+                why=f"it is at {', '.join(show(each) for each in current)}, and time only moves forward",
                 do="give a later time",
             )
-        self._batch_of([], self._now(), promised=(chosen, moment))
+        self._run_batch([], self._now(), promised=(chosen, moment))
 
     @checked_value
     def crash(self, at: Phase = "commit") -> None:
@@ -407,7 +411,7 @@ class TopologyDriver:
         (``windbolt.testing.PHASES``; their type is ``Phase``). The output must not change: that is the meaning of
         exactly once.
         """
-        self._open("a crash")
+        self._check_open("a crash")
         if at not in PHASES:
             _unknown("phase", at, PHASES)
         if at in ("tick", "fire") and not self.topology.windowed:
@@ -419,8 +423,8 @@ class TopologyDriver:
     @checked_value
     def close(self) -> None:
         """Ends the streams: open windows fire, and no more rows can be pushed."""
-        self._open("the end")
-        self._batch_of([], self._now(), close=True)
+        self._check_open("the end")
+        self._run_batch([], self._now(), close=True)
         self._closed = True
 
     # -- results
@@ -433,8 +437,8 @@ class TopologyDriver:
         Unreadable rows are on ``"orders.errors"``, and again on the errors of each bolt that would have received them.
         """
         found = self.table(name)
-        before = self._read.get(name, 0)
-        self._read[name] = found.num_rows
+        before = self._rows_read.get(name, 0)
+        self._rows_read[name] = found.num_rows
         return list(found.slice(before).to_pylist())
 
     @checked_value
@@ -459,8 +463,8 @@ class TopologyDriver:
         """Returns the windows of a bolt that have fired since the last call, with the emitted rows of each."""
         self._node(bolt)
         fired = [each for batch in sorted(self._notes.fired) for each in self._notes.fired[batch] if each.bolt == bolt]
-        before = self._seen.get(bolt, 0)
-        self._seen[bolt] = len(fired)
+        before = self._windows_read.get(bolt, 0)
+        self._windows_read[bolt] = len(fired)
         return fired[before:]
 
     @checked_value
@@ -538,16 +542,16 @@ class TopologyDriver:
         return self._run.micro_batch.manifest.batch + 1
 
     def _now(self) -> int:
-        now = system_clock() + self._ahead if self._given_clock is None else self._given_clock
-        return now if self._reached is None else max(now, self._reached)
+        now = system_clock() + self._clock_advance if self._test_clock is None else self._test_clock
+        return now if self._last_clock is None else max(now, self._last_clock)
 
-    def _moved(self, what: str, to: Moment | None) -> int:
+    def _new_clock(self, what: str, to: Moment | None) -> int:
         """Returns the time to which the clock moves; before the first batch its start may still be changed."""
         now = self._now()
         if to is None:
             return now
         moment = given_moment(what, to)
-        if moment < now and (self._given_clock is not None or self._reached is not None):
+        if moment < now and (self._test_clock is not None or self._last_clock is not None):
             raise ConfigError(
                 f"{what}={to!r}: the clock goes back, from {show(now)} to {show(moment)}",
                 why="time only moves forward",
@@ -555,9 +559,9 @@ class TopologyDriver:
             )
         return moment
 
-    def _batch_of(
+    def _run_batch(
         self,
-        pieces: Sequence[TableSource],
+        sources: Sequence[TableSource],
         clock: int,
         *,
         clock_given: bool = False,
@@ -571,19 +575,19 @@ class TopologyDriver:
             if promised is not None:
                 promise(self.topology, micro_batch.manifest, *promised)
 
-        plan = BatchPlan(number, TimeAdvance(clock, close=close), pieces, run=self._run.micro_batch.run_id)
+        plan = BatchPlan(number, TimeAdvance(clock, close=close), sources, run=self._run.micro_batch.run_id)
         try:
             self._run.run(plan, crash_at=crash_at, before=begin)
         except BaseException:
             self._notes.forget()
             raise
-        if self._given_clock is not None or (self._reached is None and clock_given):
-            self._given_clock = clock  # once set, the clock is the test's
+        if self._test_clock is not None or (self._last_clock is None and clock_given):
+            self._test_clock = clock  # once set, the clock is the test's
         else:
-            self._ahead += max(clock - self._now(), 0)
-        self._reached = clock
+            self._clock_advance += max(clock - self._now(), 0)
+        self._last_clock = clock
 
-    def _open(self, what: str) -> None:
+    def _check_open(self, what: str) -> None:
         if self._closed:
             raise ConfigError(
                 f"{what} after the end of the streams",

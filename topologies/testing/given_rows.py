@@ -53,7 +53,7 @@ def as_table(what: str, rows: GivenRows, schema: pa.Schema) -> pa.Table:
         _check_names(what, table.column_names, schema)
         columns = [_cast(what, table, field) for field in schema]
         return copy_table(pa.Table.from_arrays(columns, schema=schema))
-    values = _by_name(what, _listed(what, rows), schema)
+    values = _values_by_column(what, _as_list_of_rows(what, rows), schema)
     columns = [_column(what, values[field.name], field) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -70,7 +70,7 @@ def schema_of(
     if table is not None:
         found = table.schema
     else:
-        listed = _listed(what, rows)
+        listed = _as_list_of_rows(what, rows)
         if not listed or not all(isinstance(row, Mapping) for row in listed):
             raise ConfigError(
                 f"{what}: the columns are not known",
@@ -78,7 +78,7 @@ def schema_of(
                 do=f"declare them: {declare}; or give dicts",
             )
         names = dict.fromkeys(name for row in listed for name in row)
-        found = pa.schema([(str(name), _type(what, name, listed)) for name in names])
+        found = pa.schema([(str(name), _inferred_type(what, name, listed)) for name in names])
     return pa.schema([_as_time(field) if field.name in times else field for field in found])
 
 
@@ -90,16 +90,16 @@ def columns_of(
     times: Collection[str] = (),
 ) -> pa.Schema:
     """Returns the columns of one of several inputs: the declared ones, or else those of its rows."""
-    mine = schema.get(name) if isinstance(schema, Mapping) else schema
-    if mine is not None:
-        return parse_schema(mine)
+    declared = schema.get(name) if isinstance(schema, Mapping) else schema
+    if declared is not None:
+        return parse_schema(declared)
     declare = f"schema={COLUMNS!r}" if len(inputs) == 1 else f"schema={{{name!r}: {COLUMNS!r}}}"
     return schema_of(f"input {name!r}", rows, times, declare=declare)
 
 
-def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
+def _as_list_of_rows(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
     """Returns the rows as a list; a single row becomes a list of one."""
-    listed = [rows] if _is_one(rows) else rows
+    listed = [rows] if _is_one_row(rows) else rows
     if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
         raise ConfigError(f"{what}: {rows!r:.60} are not rows", do=f"give {_FORMS}")
     listed = list(listed)
@@ -113,7 +113,7 @@ def _listed(what: str, rows: Any) -> list[Mapping[str, Any] | tuple[Any, ...]]:
     return listed
 
 
-def _is_one(rows: object) -> bool:
+def _is_one_row(rows: object) -> bool:
     """True for one row, False for rows in a tuple."""
     return isinstance(rows, Mapping) or (isinstance(rows, tuple) and not all(map(_is_row, rows)))
 
@@ -144,7 +144,9 @@ def _check_names(what: str, names: Iterable[object], schema: pa.Schema, row: int
         )
 
 
-def _by_name(what: str, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], schema: pa.Schema) -> dict[str, list[Any]]:
+def _values_by_column(
+    what: str, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], schema: pa.Schema
+) -> dict[str, list[Any]]:
     """Returns the values of each column."""
     values: dict[str, list[Any]] = {name: [] for name in schema.names}
     for at, row in enumerate(rows):
@@ -185,23 +187,23 @@ def _cast(what: str, table: pa.Table, field: pa.Field) -> Any:
 def _column(what: str, values: Sequence[Any], field: pa.Field) -> Any:
     """Returns Python values as a column. Raises SchemaError with the first value of another type."""
     try:
-        return _converted(values, field)
+        return _convert(values, field)
     except (SchemaError, ScenarioError):
         for at, value in enumerate(values):
             try:
-                _converted([value], field)
+                _convert([value], field)
             except (SchemaError, ScenarioError) as error:
                 raise SchemaError(
-                    f"{what}: row {at}, column {field.name!r}: {value!r:.60} is no {_shown(field)}",
+                    f"{what}: row {at}, column {field.name!r}: {value!r:.60} is no {_type_as_text(field)}",
                     why=error.why if isinstance(error, SchemaError) else "",
                     do=error.do if isinstance(error, ScenarioError) else "give a value of that type, or None for null",
                 ) from None
         raise
 
 
-def _converted(values: Sequence[Any], field: pa.Field) -> Any:
+def _convert(values: Sequence[Any], field: pa.Field) -> Any:
     if pa.types.is_timestamp(field.type):
-        values = [None if _is_missing(value) else to_datetime(_in_calendar(value)) for value in values]
+        values = [None if _is_missing(value) else to_datetime(_micros_in_calendar(value)) for value in values]
     if not values:
         return pa.nulls(0, field.type)
     return from_rows([(value,) for value in values], pa.schema([field])).column(0)
@@ -212,7 +214,7 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, datetime | np.datetime64) and value != value)  # noqa: PLR0124
 
 
-def _in_calendar(value: object) -> int:
+def _micros_in_calendar(value: object) -> int:
     micros = parse_time(value.item() if isinstance(value, np.integer | np.floating) else value)
     try:
         to_datetime(micros)
@@ -223,7 +225,7 @@ def _in_calendar(value: object) -> int:
     return micros
 
 
-def _type(what: str, name: object, rows: Sequence[Any]) -> pa.DataType:
+def _inferred_type(what: str, name: object, rows: Sequence[Any]) -> pa.DataType:
     values = [row.get(name) for row in rows]
     try:
         kind = pa.infer_type(values)
@@ -242,5 +244,5 @@ def _as_time(field: pa.Field) -> pa.Field:
     return pa.field(field.name, TIMESTAMP) if pa.types.is_string(field.type) else field
 
 
-def _shown(field: pa.Field) -> str:
+def _type_as_text(field: pa.Field) -> str:
     return format_schema(pa.schema([field.with_name("c")]))[2:]

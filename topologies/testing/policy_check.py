@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from policies.protocol import EvictionPolicy, Policy, TriggerPolicy, is_custom, overrides
 from topologies.engine.micro_batch import PHASES, Phase
-from topologies.testing.bolt_run import inputs_of, together
+from topologies.testing.bolt_run import concat_inputs, inputs_of
 from topologies.testing.given_rows import GivenRows, Moment, as_table, columns_of, given_moment
 from topologies.testing.policy_guards import Watch, event_by_event, guarded, in_pieces
 from topologies.testing.policy_runs import INPUT, Cut, GivenEvents, OtherProcess, Recorder, RunResult, Subject, picture
@@ -205,7 +205,7 @@ def check_policy(
             events, configured, schema, lag is None and bolt is None, cuts, examples, seed, other_process, check
         )
         return check
-    subject, given = _prepared(events, configured, schema, clock, lag is None and bolt is None)
+    subject, given = _prepare(events, configured, schema, clock, lag is None and bolt is None)
     _Checking(subject, given, check, random.Random(seed), cuts).all(other_process=other_process)
     if not check.windows:
         raise ConfigError(
@@ -267,7 +267,7 @@ def _bolt(
     return recorder
 
 
-def _prepared(
+def _prepare(
     events: Any,
     bolt: WindowedBolt,
     schema: SchemaLike | Mapping[str, SchemaLike] | None,
@@ -285,7 +285,7 @@ def _prepared(
         what = "events" if len(inputs) == 1 else f"events of {name!r}"
         tables[name] = as_table(what, rows, columns)
         times[name] = _times(tables[name], what, field_name, clocks.get(name))
-    given = _merged(tables, times, clocked=field_name is None)
+    given = _merge(tables, times, clocked=field_name is None)
     if field_name is not None and chosen_lag:
         bolt = bolt.with_lag(Duration(_disorder(given)))
     return Subject(bolt, {name: table.schema for name, table in tables.items()}), given
@@ -335,7 +335,7 @@ def _times(table: pa.Table, what: str, field_name: str | None, clock: Sequence[M
     return [None if each else time for time, each in zip(micros.tolist(), bad, strict=True)]
 
 
-def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> GivenEvents:
+def _merge(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]], *, clocked: bool) -> GivenEvents:
     """Returns the events of all inputs in order of arrival: by the latest time so far in their input, so that events of
     an input keep their order."""
     arrivals: list[tuple[int, str, int | None]] = []
@@ -344,12 +344,12 @@ def _merged(tables: Mapping[str, pa.Table], times: Mapping[str, list[int | None]
         for time in of_input:
             latest = latest if time is None else max(latest, time)
             arrivals.append((latest, name, time))
-    order = sorted(range(len(arrivals)), key=lambda place: arrivals[place][0])  # stable
+    order = sorted(range(len(arrivals)), key=lambda index: arrivals[index][0])  # stable
     return GivenEvents(
-        together(tables).take(pa.array(order, pa.int64())),
-        tuple(arrivals[place][2] for place in order),
+        concat_inputs(tables).take(pa.array(order, pa.int64())),
+        tuple(arrivals[index][2] for index in order),
         clocked,
-        tuple(arrivals[place][1] for place in order),
+        tuple(arrivals[index][1] for index in order),
         {name: table.column_names for name, table in tables.items()},
     )
 
@@ -392,7 +392,7 @@ def _check_drawn(
     def one(rows: Any) -> None:
         if not any(map(len, inputs_of(rows, INPUT, schema).values())):  # type: ignore[arg-type]
             return
-        prepared = _prepared(rows, bolt, schema, None, chosen_lag)
+        prepared = _prepare(rows, bolt, schema, None, chosen_lag)
         _Checking(*prepared, check, random.Random(seed), max(cuts // 3, 5)).all(other_process=False)
         if check.windows:
             found.append(check.windows)
@@ -476,35 +476,38 @@ class _Checking:
     def _guard(self) -> None:
         """Runs the policies under guard; one event per batch is not needed, because the calls are the same."""
         watch = self._watch
-        seen = self.subject.changed(lambda policy: guarded(policy, watch)).run(self.given, Cut())
+        guarded_result = self.subject.with_change(lambda policy: guarded(policy, watch)).run(self.given, Cut())
         if watch.mistakes:
             given = self._fewest_mistaken()
             text = "\n".join(f"- {each}" for each in watch.mistakes)
+            shown = _last_events_in_words(given)
             raise PolicyDiffers(
-                f"{self._names()}: what no policy may do\n{text}\nSeen with these events:\n{_listed(given)}", given
+                f"{self._names()}: what no policy may do\n{text}\nSeen with these events:\n{shown}", given
             )
-        plain = self.subject.run(self.given, Cut())
-        if not plain.error and not seen.same(plain):
-            if seen.error:
+        unguarded_result = self.subject.run(self.given, Cut())
+        if not unguarded_result.error and not guarded_result.same(unguarded_result):
+            if guarded_result.error:
                 raise PolicyDiffers(
                     f"{self._names()} fails where an event cannot be reached but by the call that it is given to:\n"
-                    f"  {seen.error}\nThe others are not a policy's to look at: what has come by then depends on where "
-                    "batches end.",
+                    f"  {guarded_result.error}\nThe others are not a policy's to look at: what has come by then "
+                    "depends on where batches end.",
                     self.given,
                 )
-            again = self.subject.changed(lambda policy: guarded(policy, Watch())).run
-            if self.subject.run(self.given, Cut()).same(plain):  # otherwise the plain difference is reported below
-                self._compare(_Variant(Cut(), again, *_BEYOND_THE_CALL))
+            run_guarded = self.subject.with_change(lambda policy: guarded(policy, Watch())).run
+            if self.subject.run(self.given, Cut()).same(
+                unguarded_result
+            ):  # otherwise the plain difference is reported below
+                self._compare(_Variant(Cut(), run_guarded, *_BEYOND_THE_CALL))
 
     def _fewest_mistaken(self) -> GivenEvents:
         """Returns the fewest first events with which a guarded policy makes a mistake."""
         low, high = 1, len(self.given)
         while low < high:
             middle, watch = (low + high) // 2, Watch()
-            some = self.given.taken(range(middle))
-            self.subject.changed(lambda policy, watch=watch: guarded(policy, watch)).run(some, Cut())  # type: ignore[misc]
+            some = self.given.take(range(middle))
+            self.subject.with_change(lambda policy, watch=watch: guarded(policy, watch)).run(some, Cut())  # type: ignore[misc]
             low, high = (low, middle) if watch.mistakes else (middle + 1, high)
-        return self.given.taken(range(low))
+        return self.given.take(range(low))
 
     def _variants(self) -> Iterator[_Variant]:
         run, policies = self.subject.run, self.subject.policies()
@@ -512,9 +515,9 @@ class _Checking:
         calls = "".join(f"\n  It calls {each}." for each in list(self._watch.chance)[:3])
         yield _Variant(Cut(), run, side, problem, advice + calls)
         if any(event_by_event(each) is not None for each in policies):
-            yield _Variant(Cut(), self.subject.changed(lambda each: event_by_event(each) or each).run, *_ON_ARRAYS)
+            yield _Variant(Cut(), self.subject.with_change(lambda each: event_by_event(each) or each).run, *_ON_ARRAYS)
         if in_pieces(policies[0]) is not None:
-            yield _Variant(Cut(), self.subject.changed(lambda each: in_pieces(each) or each).run, *_IN_PIECES)
+            yield _Variant(Cut(), self.subject.with_change(lambda each: in_pieces(each) or each).run, *_IN_PIECES)
         cuts = list(self._drawn_cuts())
         for cut in cuts:
             self.check.cuts += 1
@@ -572,9 +575,9 @@ class _Checking:
         policies = self.subject.policies()
         before = [dict(getattr(each, "__dict__", {})) for each in policies]
         shown = [{name: repr(value) for name, value in fields.items()} for fields in before]
-        held = self.subject.changed(lambda policy: policy)
-        held.policies = lambda: policies  # type: ignore[method-assign]
-        held.run(self.given, Cut())
+        subject = self.subject.with_change(lambda policy: policy)
+        subject.policies = lambda: policies  # type: ignore[method-assign]
+        subject.run(self.given, Cut())
         changed = [
             f"\n  {type(policy).__name__} has changed self.{name}"
             for policy, fields in zip(policies, shown, strict=True)
@@ -627,7 +630,7 @@ class _Shrinking:
     def __init__(
         self, subject: Subject, variant: _Variant, given: GivenEvents, first: RunResult, second: RunResult
     ) -> None:
-        self._subject, self._variant, self._left = subject, variant, _TO_SHRINK
+        self._subject, self._variant, self._batches_left = subject, variant, _TO_SHRINK
         self._found = given, variant.cut, first, second
         self._numbers = list(range(len(given)))
 
@@ -658,16 +661,16 @@ class _Shrinking:
             at = 0
             while at < len(self._found[0]):
                 given, cut = self._found[:2]
-                left = [place for place in range(len(given)) if not at <= place < at + size]
-                if not left or not self._differs(given.taken(left), _moved(cut, at, size, len(given))):
+                remaining = [place for place in range(len(given)) if not at <= place < at + size]
+                if not remaining or not self._differs(given.take(remaining), _cut_without(cut, at, size, len(given))):
                     at += size
             size //= 2
 
     def _differs(self, given: GivenEvents, cut: Cut) -> bool:
         batches = 3 + len(cut.spans(len(given)))
-        if self._left < batches:
+        if self._batches_left < batches:
             return False
-        self._left -= batches
+        self._batches_left -= batches
         may = given.may_tick(self._subject.lag)
         cut = replace(cut, still=cut.still | {end for end in cut.ends if not may[end]})
         first, second = self._subject.run(given, Cut()), self._variant.run(given, cut)
@@ -677,18 +680,18 @@ class _Shrinking:
         return True
 
 
-def _moved(cut: Cut, at: int, size: int, count: int) -> Cut:
+def _cut_without(cut: Cut, at: int, size: int, count: int) -> Cut:
     """Returns a cut of the remaining events after some were removed."""
 
-    def moved(end: int) -> int:
+    def new_end(end: int) -> int:
         return end if end <= at else max(end - size, at)
 
     last = count - size
-    ends = tuple(sorted({moved(end) for end in cut.ends if 0 < moved(end) < max(last, 0)}))
-    return replace(cut, ends=ends, still=frozenset(moved(end) for end in cut.still))
+    ends = tuple(sorted({new_end(end) for end in cut.ends if 0 < new_end(end) < max(last, 0)}))
+    return replace(cut, ends=ends, still=frozenset(new_end(end) for end in cut.still))
 
 
-def _listed(given: GivenEvents) -> str:
+def _last_events_in_words(given: GivenEvents) -> str:
     rows = given.events()
     names = [f"{each}: " if len(given.columns) > 1 else "" for each in given.inputs]
     shown = [f"  {name}{row}" for name, row in zip(names[-5:], rows[-5:], strict=True)]

@@ -81,7 +81,7 @@ def in_pieces(policy: Policy) -> Policy | None:
 
     def track_all(self: Any, events: QueuedEvents, context: Any) -> None:
         for index in range(len(events)):
-            one = _part(events, index, index + 1)
+            one = _slice(events, index, index + 1)
             context.count = int(one.numbers[0]) + 1
             context.time = context.reference = int(one.timestamps[0])
             policy.track_all(one, context)
@@ -89,12 +89,12 @@ def in_pieces(policy: Policy) -> Policy | None:
     return _without(policy, [], track_all=track_all)
 
 
-def _part(events: QueuedEvents, low: int, high: int) -> QueuedEvents:
-    where = events._where
-    if isinstance(where, slice):
-        where = np.arange(len(events)) + (where.start or 0)
+def _slice(events: QueuedEvents, low: int, high: int) -> QueuedEvents:
+    indices = events._where
+    if isinstance(indices, slice):
+        indices = np.arange(len(events)) + (indices.start or 0)
     numbers, times = events.numbers[low:high], events.timestamps[low:high]
-    return QueuedEvents(numbers, times, events._columns, where[low:high], events._streams)
+    return QueuedEvents(numbers, times, events._columns, indices[low:high], events._streams)
 
 
 def _without(policy: Policy, hooks: Sequence[str], **instead: Any) -> Policy:
@@ -109,8 +109,8 @@ def _without(policy: Policy, hooks: Sequence[str], **instead: Any) -> Policy:
             spaces[name] = getattr(policy, name)
     if isinstance(policy, EvictionPolicy):
         spaces["window_start"] = _delegate(policy, "window_start")
-    made: Policy = type(type(policy).__name__, (base,), spaces | instead)()
-    return made
+    delegating: Policy = type(type(policy).__name__, (base,), spaces | instead)()
+    return delegating
 
 
 def _delegate(policy: Policy, name: str) -> Callable[..., Any]:
@@ -122,15 +122,15 @@ def _delegate(policy: Policy, name: str) -> Callable[..., Any]:
 
 def _guarded_hook(name: str, hook: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     def call(self: Policy, *arguments: Any) -> Any:
-        given = [_guarded_argument(each, self, name, watch) for each in arguments]
-        before = sys.getprofile()
+        guarded_arguments = [_guarded_argument(each, self, name, watch) for each in arguments]
+        earlier_profiler = sys.getprofile()
         sys.setprofile(_Listener(watch, sys._getframe()))
         try:
-            answer = hook(self, *given)
+            answer = hook(self, *guarded_arguments)
             return answer.copy() if isinstance(answer, np.ndarray) else answer
         finally:
-            sys.setprofile(before)
-            for each in given:
+            sys.setprofile(earlier_profiler)
+            for each in guarded_arguments:
                 if isinstance(each, _OneEvent | _SomeEvents):
                     each.close()
 
@@ -204,11 +204,11 @@ class _OneRow(Mapping[str, Sequence[Any]]):
     """The columns of one event."""
 
     def __init__(self, columns: Mapping[str, Sequence[Any]], index: int, reader: _Reader) -> None:
-        self._source, self._at, self._reader = columns, index, reader
+        self._source, self._index, self._reader = columns, index, reader
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         self._reader.check(name)
-        return (self._source[name][self._at],)
+        return (self._source[name][self._index],)
 
     def __iter__(self) -> Iterator[str]:
         self._reader.check()
@@ -221,10 +221,10 @@ class _OneRow(Mapping[str, Sequence[Any]]):
 class _SomeEvents(QueuedEvents):
     """Events as columns, valid for one call; afterwards the arrays hold other values."""
 
-    __slots__ = ("_events", "_given", "_reader")
+    __slots__ = ("_arrays", "_events", "_reader")
 
     def __init__(self, events: QueuedEvents, reader: _Reader) -> None:
-        self._events, self._reader, self._given = events, reader, list[Any]()
+        self._events, self._reader, self._arrays = events, reader, list[Any]()
         super().__init__(self._copy(events.numbers), self._copy(events.timestamps), {})
 
     def __getitem__(self, column: str) -> NDArray[Any]:
@@ -239,13 +239,13 @@ class _SomeEvents(QueuedEvents):
     def _copy(self, values: NDArray[Any]) -> NDArray[Any]:
         array = np.array(values)
         array.flags.writeable = False
-        self._given.append(array)
+        self._arrays.append(array)
         return array
 
     def close(self) -> None:
         """Ends the call."""
         self._reader.open = False
-        for array in self._given:
+        for array in self._arrays:
             array.flags.writeable = True
             if array.dtype.kind == "O":
                 array[:] = None
@@ -258,8 +258,8 @@ class _SomeEvents(QueuedEvents):
 
 _CLOCKS = {time.time, time.time_ns}  # noqa: TID251 - they are not called
 _COUNTERS = {time.monotonic, time.monotonic_ns, time.perf_counter, time.perf_counter_ns, id, hash, os.urandom}
-_OF_DATES = {"now", "utcnow", "today"}
-_OF_CHANCE = {"random", "getrandbits"}
+_DATE_METHODS = {"now", "utcnow", "today"}
+_RANDOM_METHODS = {"random", "getrandbits"}
 
 
 class _Listener:
@@ -274,14 +274,14 @@ class _Listener:
         owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
         try:
             reads_clock = called in _CLOCKS or (
-                name in _OF_DATES and isinstance(owner, type) and issubclass(owner, datetime.date)
+                name in _DATE_METHODS and isinstance(owner, type) and issubclass(owner, datetime.date)
             )
-            by_chance = called in _COUNTERS or (name in _OF_CHANCE and isinstance(owner, random.Random))
+            by_chance = called in _COUNTERS or (name in _RANDOM_METHODS and isinstance(owner, random.Random))
         except TypeError:  # for unhashable objects
             return
         if not (reads_clock or by_chance):
             return
-        place = self._place(frame)
+        place = self._users_place(frame)
         if place is None:
             return
         shown = f"{owner.__name__}.{name}" if isinstance(owner, type) else f"{getattr(called, '__module__', '')}.{name}"
@@ -294,7 +294,7 @@ class _Listener:
         else:
             self._watch.chance[f"{shown} ({place})"] = None
 
-    def _place(self, frame: FrameType | None) -> str | None:
+    def _users_place(self, frame: FrameType | None) -> str | None:
         """Returns the user's line that led to a call; None if the call only writes a log, or windbolt made it."""
         lines: list[str] = []
         while frame is not None and frame is not self._above:
@@ -302,19 +302,19 @@ class _Listener:
             if frame.f_globals.get("__name__", "").partition(".")[0] == "logging":
                 return None
             lines.append(f"{os.path.basename(file)}:{frame.f_lineno}")
-            if file.startswith(tuple(os.path.join(_HOME, each, "") for each in _OWN)) and len(lines) == 1:
+            if file.startswith(tuple(os.path.join(_HOME, each, "") for each in _OWN_FOLDERS)) and len(lines) == 1:
                 return None
             frame = frame.f_back
         return lines[-1] if lines else None
 
 
-_OWN = ("policies", "manager", "windowing", "topologies/testing", "topologies/engine")
+_OWN_FOLDERS = ("policies", "manager", "windowing", "topologies/testing", "topologies/engine")
 
 
 def _users_line() -> str:
     """Returns the place of the user's code, as `` (rules.py:12)``."""
     for each in reversed(traceback.extract_stack()):
-        own = any(each.filename.startswith(os.path.join(_HOME, folder, "")) for folder in _OWN)
+        own = any(each.filename.startswith(os.path.join(_HOME, folder, "")) for folder in _OWN_FOLDERS)
         if not own:
             return f" ({os.path.basename(each.filename)}:{each.lineno})"
     return ""

@@ -25,7 +25,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.manifest import Manifest
 from policies.protocol import Policy
 from topologies.checkpoints.rescale import Route, moved_state
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.task_data import SourceBatch
 from topologies.graph.bolt_rules import BoltRules
@@ -79,20 +79,20 @@ class GivenEvents:
     @cached_property
     def positions(self) -> list[int]:
         """The position of each event in its input, from 0."""
-        seen = dict.fromkeys(self.columns, 0)
+        counts = dict.fromkeys(self.columns, 0)
         found = []
         for name in self.inputs:
-            found.append(seen[name])
-            seen[name] += 1
+            found.append(counts[name])
+            counts[name] += 1
         return found
 
-    def taken(self, places: Sequence[int]) -> GivenEvents:
+    def take(self, indices: Sequence[int]) -> GivenEvents:
         """Returns some of the events."""
         return replace(
             self,
-            rows=self.rows.take(pa.array(places, pa.int64())),
-            times=tuple(self.times[each] for each in places),
-            inputs=tuple(self.inputs[each] for each in places),
+            rows=self.rows.take(pa.array(indices, pa.int64())),
+            times=tuple(self.times[each] for each in indices),
+            inputs=tuple(self.inputs[each] for each in indices),
         )
 
     def events(self) -> list[dict[str, Any]]:
@@ -114,11 +114,11 @@ class GivenEvents:
         other event late. ``lag``: in microseconds."""
         if self.clocked:
             return [True] * (len(self) + 1)
-        known = [each for each in self.times if each is not None]
-        earliest = [max(known, default=0)]  # of the events after each index, from the last one
+        known_times = [each for each in self.times if each is not None]
+        earliest = [max(known_times, default=0)]  # of the events after each index, from the last one
         for time in reversed(self.times[1:]):
             earliest.append(earliest[-1] if time is None else min(time, earliest[-1]))
-        found, latest = [True], min(known, default=0)
+        found, latest = [True], min(known_times, default=0)
         for time, least in zip(self.times, reversed(earliest), strict=False):
             latest = latest if time is None else max(time, latest)
             found.append(least >= latest - lag)
@@ -217,7 +217,7 @@ class Subject:
             self._built[tasks] = builder.build()
         return self._built[tasks]
 
-    def changed(self, change: Change) -> Subject:
+    def with_change(self, change: Change) -> Subject:
         """Returns a subject whose policies are changed before a run."""
         return Subject(self.bolt, self.schemas, change, self._built, self._memories)
 
@@ -229,7 +229,7 @@ class Subject:
         for memory in self._memories:
             memory.restore()
         change = self.keep or (lambda policy: policy)
-        return change(_copied(node.eviction)), change(_copied(node.trigger))
+        return change(_copy(node.eviction)), change(_copy(node.trigger))
 
     def run(self, given: GivenEvents, cut: Cut) -> RunResult:
         """Runs the events, cut in this way, and returns the results, including a BoltError."""
@@ -243,10 +243,10 @@ class _Run:
         self._subject, self._given, self._cut = subject, given, cut
         self._checkpoint = MemoryCheckpoint()
         self._policies = subject.policies()
-        self._noted: dict[int, list[TupleWindow | Window]] = {}
-        self._places: dict[str, list[int]] = {}
-        for place, (row, stream) in enumerate(zip(given.rows.to_pylist(), given.inputs, strict=True)):
-            self._places.setdefault(self._named(row, stream), []).append(place)
+        self._windows: dict[int, list[TupleWindow | Window]] = {}
+        self._indices: dict[str, list[int]] = {}
+        for index, (row, stream) in enumerate(zip(given.rows.to_pylist(), given.inputs, strict=True)):
+            self._indices.setdefault(self._content(row, stream), []).append(index)
         self._tasks = cut.tasks[0]
 
     def result(self) -> RunResult:
@@ -266,7 +266,7 @@ class _Run:
         assert manifest is not None
         state = manifest.bolts[self._subject.name]
         accounts = {name: number for name, number in state.accounts.totals(sum(state.pending)).items() if number}
-        windows = [cast("Window", each) for number in sorted(self._noted) for each in self._noted[number]]
+        windows = [cast("Window", each) for number in sorted(self._windows) for each in self._windows[number]]
         windows.sort(key=lambda window: window.key)  # stable, so windows of a key stay in order
         return RunResult(tuple(windows), tuple(sorted(accounts.items())))
 
@@ -274,7 +274,7 @@ class _Run:
         crash = self._cut.crash
         if crash:
             micro_batch = self._begin(number)
-            micro_batch.hook = _crashing(crash[number % len(crash)])
+            micro_batch.hook = _crash_at(crash[number % len(crash)])
             with contextlib.suppress(_Crash):
                 micro_batch.run(plan)
             self._policies = self._subject.policies()
@@ -287,13 +287,13 @@ class _Run:
         tasks = self._cut.tasks[number % len(self._cut.tasks)]
         topology = self._subject.topology(tasks)
         node = topology.windowed[self._subject.name]
-        noted = self._noted.setdefault(number, [])
-        noted.clear()
+        windows = self._windows.setdefault(number, [])
+        windows.clear()
         bolt = copy(node.bolt)
-        bolt.__dict__["execute"] = lambda window: noted.append(self._seen(window))
+        bolt.__dict__["execute"] = lambda window: windows.append(self._as_window(window))
         eviction, trigger = self._policies
         node = replace(node, bolt=bolt, eviction=eviction, trigger=trigger)  # type: ignore[arg-type]
-        micro_batch = MicroBatch(replace(topology, windowed={node.name: node}), self._checkpoint, InProcess())
+        micro_batch = MicroBatch(replace(topology, windowed={node.name: node}), self._checkpoint, InProcessExecutor())
         if tasks != self._tasks:
             self._move(micro_batch, topology, tasks)
             self._tasks = tasks
@@ -312,19 +312,19 @@ class _Run:
         self._checkpoint.commit(after)
         micro_batch.manifest = after
 
-    def _seen(self, window: TupleWindow) -> Window:
+    def _as_window(self, window: TupleWindow) -> Window:
         used: dict[str, int] = {}
         events = []
         for each in window.get():
-            row = self._named(each.values, each.stream)
+            row = self._content(each.values, each.stream)
             number = used.get(row, 0)
             used[row] = number + 1
-            events.append(self._places[row][number])
+            events.append(self._indices[row][number])
         if self._cut.turned:  # events with equal times may come in either order, so only the set of events counts
-            events.sort(key=lambda place: (self._given.times[place] or 0, place))
+            events.sort(key=lambda index: (self._given.times[index] or 0, index))
         return Window(repr(window.key), window.end_timestamp, window.start_timestamp, tuple(events))
 
-    def _named(self, row: Mapping[str, Any], stream: str) -> str:
+    def _content(self, row: Mapping[str, Any], stream: str) -> str:
         """Returns the content of an event, which identifies it."""
         return f"{stream} {[row[name] for name in self._given.rows.column_names]}"
 
@@ -333,7 +333,7 @@ class _Crash(Exception):
     """A simulated crash: everything in memory is lost."""
 
 
-def _crashing(at: Phase) -> Callable[[str], None]:
+def _crash_at(at: Phase) -> Callable[[str], None]:
     def fail(phase: str) -> None:
         if phase == at:
             raise _Crash
@@ -352,14 +352,14 @@ class _Rows:
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the events in order of arrival; consecutive events of one input come together."""
-        given, places = self.given, list(range(self.low, self.high))
+        given, indices = self.given, list(range(self.low, self.high))
         if self.turned:
             order = list(given.columns)
-            places.sort(key=lambda place: -order.index(given.inputs[place]))  # stable
-        for (name, at), run in groupby(places, lambda place: (given.inputs[place], place if given.clocked else -1)):
+            indices.sort(key=lambda index: -order.index(given.inputs[index]))  # stable
+        for (name, at), run in groupby(indices, lambda index: (given.inputs[index], index if given.clocked else -1)):
             chosen = list(run)
             table = given.rows.take(pa.array(chosen, pa.int64())).select(list(given.columns[name]))
-            positions = np.array([given.positions[place] for place in chosen])
+            positions = np.array([given.positions[index] for index in chosen])
             clock = given.times[at] if given.clocked else None
             yield SourceBatch(name, DEFAULT_STREAM, table, positions, clock=clock)
 
@@ -377,9 +377,11 @@ class ClassMemory:
     def __init__(self, owner: type) -> None:
         self._owner, self._names = owner, set(vars(owner))
         values = {name: value for name, value in vars(owner).items() if not name.startswith("__")}
-        self._held = {name: value for name, value in values.items() if isinstance(value, list | dict | set | deque)}
-        self._pristine = deepcopy(self._held)
-        self._plain = {name: value for name, value in values.items() if isinstance(value, _PLAIN)}
+        self._containers = {
+            name: value for name, value in values.items() if isinstance(value, list | dict | set | deque)
+        }
+        self._pristine = deepcopy(self._containers)
+        self._constants = {name: value for name, value in values.items() if isinstance(value, _CONSTANTS)}
         methods = [getattr(value, "__func__", value) for value in values.values()]
         self._caches = [method.cache_clear for method in methods if hasattr(method, "cache_clear")]
 
@@ -387,24 +389,24 @@ class ClassMemory:
         """Restores the class."""
         for name in set(vars(self._owner)) - self._names:
             delattr(self._owner, name)
-        for name, held in self._held.items():
-            held.clear()
+        for name, container in self._containers.items():
+            container.clear()
             fresh = deepcopy(self._pristine[name])
-            if isinstance(held, dict | set):
-                held.update(fresh)
+            if isinstance(container, dict | set):
+                container.update(fresh)
             else:
-                held.extend(fresh)
-        for name, value in self._plain.items():
+                container.extend(fresh)
+        for name, value in self._constants.items():
             if vars(self._owner).get(name) is not value:
                 setattr(self._owner, name, value)
         for clear in self._caches:
             clear()
 
 
-_PLAIN = (int, float, str, bool, tuple, type(None))
+_CONSTANTS = (int, float, str, bool, tuple, type(None))
 
 
-def _copied(policy: Policy) -> Policy:
+def _copy(policy: Policy) -> Policy:
     """Returns a copy as another process would get it; the policy itself if it cannot be copied."""
     try:
         return deepcopy(policy)
@@ -420,9 +422,9 @@ class OtherProcess:
 
     def __init__(self, subject: Subject) -> None:
         """Raises PicklingError if the policies cannot be sent, OSError if the process cannot be started."""
-        sent = _pickled((subject.bolt, subject.schemas), subject.policies())
-        own = os.environ.get("PYTHONHASHSEED", "")
-        seed = "1" if own != "1" else "2"
+        sent = _pickle((subject.bolt, subject.schemas), subject.policies())
+        own_seed = os.environ.get("PYTHONHASHSEED", "")
+        seed = "1" if own_seed != "1" else "2"
         command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; import {__name__} as it; it.serve()"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -475,7 +477,7 @@ def _read(source: Any) -> bytes | None:
     return cast("bytes", source.read(struct.unpack("<q", head)[0])) if len(head) == 8 else None
 
 
-def _pickled(value: Any, policies: Sequence[Policy]) -> bytes:
+def _pickle(value: Any, policies: Sequence[Policy]) -> bytes:
     """Returns a value as bytes, with the code of policies that another process cannot import."""
     if all(type(policy).__module__ != "__main__" for policy in policies):
         with contextlib.suppress(pickle.PicklingError, AttributeError):  # of a function, or of no module
@@ -489,7 +491,7 @@ def _pickled(value: Any, policies: Sequence[Policy]) -> bytes:
 
 
 _MOST_EVENTS, _MOST_WINDOWS, _WIDTH = 40, 8, 60
-_HELD, _NOT, _CUT = "●", "·", "─"
+_HELD_MARK, _NOT_HELD_MARK, _BATCH_END = "●", "·", "─"
 
 
 def picture(given: GivenEvents, first: RunResult, second: RunResult, cut: Cut, sides: tuple[str, str]) -> str:
@@ -500,27 +502,27 @@ def picture(given: GivenEvents, first: RunResult, second: RunResult, cut: Cut, s
     letters = [chr(ord("a") + number % 26) for number in range(len(shown))]
     width = max(3 * len(shown) + 1, len(sides[0]) + 1, 12)
     labels = _labels(given)
-    left = max(map(len, labels), default=0)
-    lines = [f"{'':{left}}  │ {sides[0]:{width}}│ {sides[1]}"]
+    label_width = max(map(len, labels), default=0)
+    lines = [f"{'':{label_width}}  │ {sides[0]:{width}}│ {sides[1]}"]
     heads = "".join(f"{letter:3}" for letter in letters)
-    lines.append(f"{'event':{left}}  │ {heads:{width}}│ {heads}".rstrip())
-    places = _places(given, pairs)
-    for number, place in enumerate(places):
-        before = places[number - 1] + 1 if number else 0
-        if any(before <= end <= place for end in cut.ends) and number:
-            lines.append(f"{'':{left}}  │ {'':{width}}│ {_CUT * max(3 * len(shown), len(sides[1]))}")
-        cells = [_cells(place, [pair[side] for pair in shown]) for side in (0, 1)]
-        differs = any(_holds(first, place) != _holds(second, place) for first, second in shown)
+    lines.append(f"{'event':{label_width}}  │ {heads:{width}}│ {heads}".rstrip())
+    event_indices = _shown_events(given, pairs)
+    for number, index in enumerate(event_indices):
+        before = event_indices[number - 1] + 1 if number else 0
+        if any(before <= end <= index for end in cut.ends) and number:
+            lines.append(f"{'':{label_width}}  │ {'':{width}}│ {_BATCH_END * max(3 * len(shown), len(sides[1]))}")
+        cells = [_cells(index, [pair[side] for pair in shown]) for side in (0, 1)]
+        differs = any(_holds(first, index) != _holds(second, index) for first, second in shown)
         mark = "  <- differs" if differs else ""
-        lines.append(f"{labels[place]:{left}}  │ {cells[0]:{width}}│ {cells[1]}{mark}".rstrip())
+        lines.append(f"{labels[index]:{label_width}}  │ {cells[0]:{width}}│ {cells[1]}{mark}".rstrip())
     lines += [_window_line(letter, *pair) for letter, pair in zip(letters, shown, strict=True)]
     if len(pairs) > len(shown):
         lines.append(f"and {len(pairs) - len(shown)} windows more")
     if dict(first.accounts) != dict(second.accounts):
         lines.append(f"events: {_accounts(first)} | {_accounts(second)}")
-    for side, seen in zip(sides, (first, second), strict=True):
-        if seen.error:
-            lines.append(f"{side}: {seen.error}")
+    for side, result in zip(sides, (first, second), strict=True):
+        if result.error:
+            lines.append(f"{side}: {result.error}")
     return "\n".join(lines)
 
 
@@ -549,22 +551,22 @@ def _most_telling(pairs: Sequence[Pair]) -> list[Pair]:
     return [pair for pair in pairs if any(pair is each for each in chosen)]
 
 
-def _places(given: GivenEvents, pairs: Sequence[Pair]) -> list[int]:
+def _shown_events(given: GivenEvents, pairs: Sequence[Pair]) -> list[int]:
     """Returns the events that are shown: all, or those around the first difference."""
     if len(given) <= _MOST_EVENTS:
         return list(range(len(given)))
-    held = [[set(() if window is None else window.events) for window in pair] for pair in pairs]
-    telling = sorted(set().union(*(first ^ second for first, second in held)))[: _MOST_EVENTS // 2]
-    near = {place for each in telling or [0] for place in (each - 1, each, each + 1) if 0 <= place < len(given)}
-    return sorted(near)[:_MOST_EVENTS]
+    events_of_pairs = [[set(() if window is None else window.events) for window in pair] for pair in pairs]
+    differing = sorted(set().union(*(first ^ second for first, second in events_of_pairs)))[: _MOST_EVENTS // 2]
+    neighbours = {index for each in differing or [0] for index in (each - 1, each, each + 1) if 0 <= index < len(given)}
+    return sorted(neighbours)[:_MOST_EVENTS]
 
 
-def _holds(window: Window | None, place: int) -> bool:
-    return window is not None and place in window.events
+def _holds(window: Window | None, index: int) -> bool:
+    return window is not None and index in window.events
 
 
-def _cells(place: int, windows: Sequence[Window | None]) -> str:
-    marks = (" " if window is None else _HELD if _holds(window, place) else _NOT for window in windows)
+def _cells(index: int, windows: Sequence[Window | None]) -> str:
+    marks = (" " if window is None else _HELD_MARK if _holds(window, index) else _NOT_HELD_MARK for window in windows)
     return "".join(f"{mark:3}" for mark in marks)
 
 
@@ -575,10 +577,10 @@ def _labels(given: GivenEvents) -> list[str]:
     same = len({time[:11] for time in times if time}) == 1
     shown = [time[11:].removesuffix("Z") if same else time for time in times]
     found = []
-    wide = max(map(len, given.columns)) + 2 if len(given.columns) > 1 else 0
-    for place, row in enumerate(given.events()):
-        values = ", ".join(f"{name} {value}" for name, value in row.items() if not _is_time(value, given.times[place]))
-        text = f"{place + 1:>2}  {shown[place]}  {given.inputs[place] if wide else '':{wide}}{values}"
+    input_width = max(map(len, given.columns)) + 2 if len(given.columns) > 1 else 0
+    for index, row in enumerate(given.events()):
+        values = ", ".join(f"{name} {value}" for name, value in row.items() if not _is_time(value, given.times[index]))
+        text = f"{index + 1:>2}  {shown[index]}  {given.inputs[index] if input_width else '':{input_width}}{values}"
         found.append(text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…")
     return found
 
@@ -599,5 +601,5 @@ def _window_line(letter: str, first: Window | None, second: Window | None) -> st
     return f"  window {letter} ends {show(one.end)}{key}{where}"
 
 
-def _accounts(seen: RunResult) -> str:
-    return ", ".join(f"{number} {name}" for name, number in seen.accounts) or "none"
+def _accounts(result: RunResult) -> str:
+    return ", ".join(f"{number} {name}" for name, number in result.accounts) or "none"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 _FOLDER = "scenarios"
-_NAMED = tuple(f".scenario{suffix}" for suffix in _SUFFIXES)
+_SCENARIO_NAMES = tuple(f".scenario{suffix}" for suffix in _SUFFIXES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,11 +58,11 @@ def windbolt_driver(request: pytest.FixtureRequest) -> Callable[..., TopologyDri
     """Makes drivers of topologies: ``windbolt_driver(topology, clock="2024-01-01T06:00:00Z")``."""
     from topologies.testing.driver import TopologyDriver
 
-    made: list[TopologyDriver] = request.node.stash.setdefault(_DRIVERS, [])
+    drivers: list[TopologyDriver] = request.node.stash.setdefault(_DRIVERS, [])
 
     def make(topology: Graph, **options: Any) -> TopologyDriver:
-        made.append(TopologyDriver(topology, **options))
-        return made[-1]
+        drivers.append(TopologyDriver(topology, **options))
+        return drivers[-1]
 
     return make
 
@@ -75,12 +75,12 @@ def windbolt_replay(request: pytest.FixtureRequest) -> Callable[..., Answer]:
 
     def answer(scenario: dict[str, Any] | str | os.PathLike[str], topology: Graph | None = None) -> Answer:
         if isinstance(scenario, dict):
-            answered = replay(scenario, topology)
+            result = replay(scenario, topology)
         else:
-            answered = replay(load_one(request.path.parent / scenario, request.config.rootpath), topology)
-        if answered.ok is not None:
-            answered.check()
-        return answered
+            result = replay(load_one(request.path.parent / scenario, request.config.rootpath), topology)
+        if result.ok is not None:
+            result.check()
+        return result
 
     return answer
 
@@ -136,7 +136,7 @@ class MalformedItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Called by pytest for the text of the failure."""
-        return _text_of(self, excinfo, style)
+        return _failure_text(self, excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Called by pytest for the headline of the failure."""
@@ -166,7 +166,7 @@ class ScenarioItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Called by pytest for the text of the failure."""
-        return _text_of(self, excinfo, style)
+        return _failure_text(self, excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Called by pytest for the headline of the failure."""
@@ -218,7 +218,7 @@ def _is_wanted(path: Path, config: pytest.Config) -> bool:
     patterns = config.getini("windbolt_scenarios")
     if patterns:
         return any(_matches(relative, pattern) for pattern in patterns)
-    if path.name.endswith(_NAMED):
+    if path.name.endswith(_SCENARIO_NAMES):
         return True
     if _FOLDER not in (config.rootpath.name, *relative.parts[:-1]):
         return False
@@ -235,7 +235,7 @@ def _matches(path: Path, pattern: str) -> bool:
     return re.fullmatch("".join(signs.get(part, re.escape(part)) for part in parts), path.as_posix()) is not None
 
 
-def _text_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any) -> Any:
+def _failure_text(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any) -> Any:
     from windowing.errors import WindboltError
 
     match excinfo.value:

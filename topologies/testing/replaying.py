@@ -50,21 +50,21 @@ def replay(
         check_built("replay", topology)
     match scenario:
         case Scenario():
-            chosen = scenario
+            to_replay = scenario
         case dict():
-            chosen = read_scenario(scenario)
+            to_replay = read_scenario(scenario)
         case _:
-            chosen = load_one(scenario)
+            to_replay = load_one(scenario)
     if engine_of(engine) is Engine.SPARK:
         from topologies.spark.spark_replay import replay_on_spark
 
-        replayed = replay_on_spark([chosen], topology)[0]
+        replayed = replay_on_spark([to_replay], topology)[0]
     else:
-        replayed = replay_locally(chosen, topology)
-    return replace(replayed.answer(), draw=lambda: _drawn(chosen, replayed))
+        replayed = replay_locally(to_replay, topology)
+    return replace(replayed.answer(), draw=lambda: _draw(to_replay, replayed))
 
 
-def _drawn(scenario: Scenario, replayed: Replayed) -> str:
+def _draw(scenario: Scenario, replayed: Replayed) -> str:
     from topologies.scenarios.timeline import picture
 
     return picture(scenario, replayed)
@@ -113,7 +113,7 @@ def answer_locally(scenario: Scenario, topology: Graph | None = None) -> Outcome
         with redirect_stdout(printed):
             return Outcome(replay_locally(scenario, topology), printed=printed.getvalue())
     except USER_EXCEPTIONS as error:
-        return _failed(scenario, error, printed.getvalue())
+        return _failed_outcome(scenario, error, printed.getvalue())
 
 
 def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None) -> list[Outcome]:
@@ -122,11 +122,11 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None
     from topologies.spark.spark_replay import replay_on_spark
 
     outcomes: dict[int, Outcome] = {}
-    sound: list[int] = []
+    well_formed: list[int] = []
     for index, scenario in enumerate(scenarios):
-        malformed = _malformed(scenario, topology)
+        malformed = _malformed_outcome(scenario, topology)
         if malformed is None:
-            sound.append(index)
+            well_formed.append(index)
         else:
             outcomes[index] = malformed
 
@@ -142,7 +142,7 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None
             raise
         except Exception as error:
             if len(indices) == 1 or attempts >= _MOST_ATTEMPTS:
-                yield from ((index, _failed(scenarios[index], error)) for index in indices)
+                yield from ((index, _failed_outcome(scenarios[index], error)) for index in indices)
                 return
             half = len(indices) // 2
             yield from answer(indices[:half])
@@ -150,22 +150,22 @@ def answer_on_spark(scenarios: Sequence[Scenario], topology: Graph | None = None
         else:
             yield from zip(indices, map(Outcome, answers), strict=True)
 
-    if sound:
-        outcomes.update(answer(sound))
+    if well_formed:
+        outcomes.update(answer(well_formed))
     return [outcomes[index] for index in range(len(scenarios))]
 
 
-def _malformed(scenario: Scenario, topology: Graph | None) -> Outcome | None:
+def _malformed_outcome(scenario: Scenario, topology: Graph | None) -> Outcome | None:
     printed = StringIO()
     try:
         with redirect_stdout(printed):
             watched_topology(scenario, topology)
     except USER_EXCEPTIONS as error:
-        return _failed(scenario, error, printed.getvalue())
+        return _failed_outcome(scenario, error, printed.getvalue())
     return None
 
 
-def _failed(scenario: Scenario, error: BaseException, printed: str = "") -> Outcome:
+def _failed_outcome(scenario: Scenario, error: BaseException, printed: str = "") -> Outcome:
     message = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
     trace = "".join(traceback.format_exception(error))
     malformed = message if isinstance(error, _MALFORMED) else None

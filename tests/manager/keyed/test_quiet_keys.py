@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from windbolt import TopologyBuilder, sinks, spouts
@@ -45,7 +45,7 @@ def test_what_is_kept_is_of_the_keys_that_live(name: str) -> None:
     bolt = BOLTS[name](Count()).with_timestamp_field("ts")
     builder.set_bolt("bolt", bolt, 2).fields_grouping("events", "user")
     builder.set_sink("out", sinks.discard()).from_("bolt")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
 
     def run(number: int, users: np.ndarray, moment: int) -> None:
         times = np.full(len(users), moment)

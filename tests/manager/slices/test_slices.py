@@ -23,7 +23,7 @@ from policies.storm import (
     in_gap,
 )
 from tests.helpers.examples import examples
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.io import sinks, spouts
@@ -144,7 +144,7 @@ def run(case: dict[str, Any], kind: type[AggregateBolt]) -> tuple[list[dict[str,
     for number, splits in batches(case, built.spouts["left"].outputs["default"]):
         last = number == len(case["ends"])
         clock += 3_000
-        report = MicroBatch(built, checkpoint, InProcess()).run(
+        report = MicroBatch(built, checkpoint, InProcessExecutor()).run(
             BatchPlan(number, TimeAdvance(clock, close=last), splits, closing=last)
         )
         accounts.append((report.bolts["sums"].accounts, report.bolts["sums"].windows))

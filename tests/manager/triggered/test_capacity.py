@@ -30,7 +30,7 @@ from tests.topologies.engine.test_trigger_properties import (
     run,
     time_rule,
 )
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.describing import window_in_words
 from windbolt import TopologyBuilder, spouts
@@ -170,7 +170,7 @@ def test_a_window_above_a_new_bound_fires_in_parts(trigger: KeyTrigger, op: str,
     checkpoint = MemoryCheckpoint()
     rows = tuple(enumerate(case.steps))
     LOG.clear()
-    MicroBatch(build(case), checkpoint, InProcess()).run(BatchPlan(0, TimeAdvance(7), [Piece(rows)]))  # type: ignore[arg-type]
+    MicroBatch(build(case), checkpoint, InProcessExecutor()).run(BatchPlan(0, TimeAdvance(7), [Piece(rows)]))  # type: ignore[arg-type]
     by_count = isinstance(trigger, CountTrigger)
     size = 8 + 1 + 8 + len(op)
     bounded = replace(case, capacity=Capacity(None, 3 * size) if by_count else Capacity(3))
@@ -178,7 +178,7 @@ def test_a_window_above_a_new_bound_fires_in_parts(trigger: KeyTrigger, op: str,
     more = Piece(((7, Arrives(8, key, op)),))
     found = Found()
     LOG.clear()
-    step = MicroBatch(build(bounded), checkpoint, InProcess())
+    step = MicroBatch(build(bounded), checkpoint, InProcessExecutor())
     report = step.run(BatchPlan(1, TimeAdvance(8), [more]))
     found.take()
     fired = found.calls.get("a", [])

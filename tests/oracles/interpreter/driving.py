@@ -31,8 +31,8 @@ from topologies.checkpoints.rescale import Route, moved_state
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import event_table, window_table
 from topologies.checkpoints.stored_tasks import TaskReader, readers_of
-from topologies.checkpoints.why import Explanation, answered
-from topologies.engine.batch import BatchPlan, InProcess
+from topologies.checkpoints.why import Explanation, answer_question
+from topologies.engine.batch import BatchPlan, InProcessExecutor
 from topologies.engine.micro_batch import MicroBatch, Phase
 from topologies.engine.report import BatchReport
 from topologies.engine.task_data import SourceBatch
@@ -126,7 +126,7 @@ class Drive:
         for node in self.topology.sinks.values():
             if isinstance(node.sink, MemorySink):
                 node.sink._writers.checkpoint = self.checkpoint.place
-        self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcess()))
+        self.step = self.recording.watch(MicroBatch(self.topology, self.checkpoint, InProcessExecutor()))
 
     # ---- a batch
 
@@ -214,7 +214,7 @@ class Drive:
         columns = node.bolt.settings.key
         keys, readers = pa.schema([node.schema.field(each) for each in columns]), self.readers(name)
         times = ("watermark", "last_end")
-        table = state_tables.kept_tables(readers, keys, "marks", "known", "records")["keys"]
+        table = state_tables.tables_of_state(readers, keys, "marks", "known", "records")["keys"]
         said = Said([{**row, "key": tuple(row["key"]) or None} for row in rows_of(table, columns, *times, "cache")])
         for row in said.keys:
             row["cache"] = None if row["cache"] is None else json.loads(row["cache"])
@@ -239,12 +239,12 @@ class Drive:
         state, store = manifest.bolts[name], self.checkpoint.segments
         said.counts = state.accounts.totals(sum(state.pending))
         said.pending = sorted(row["id"] for row in events if row["pending"] and not row["waits_for_start"])
-        said.answers = [(each, answered(Explanation(each, rules, [manifest], store, None))) for each in drawn]
+        said.answers = [(each, answer_question(Explanation(each, rules, [manifest], store, None))) for each in drawn]
 
     def states(self, name: str, keys: pa.Schema) -> list[Json]:
         """The states of keys, or of tasks: all that are kept of keys, and those of tasks that are not as in the
         beginning."""
-        tables = state_tables.kept_tables(self.readers(name), keys)
+        tables = state_tables.tables_of_state(self.readers(name), keys)
         found: dict[tuple[Any, ...], Json] = {}
         for table in ("state", "state.last"):
             for row in tables[table].to_pylist() if table in tables else []:
@@ -295,7 +295,7 @@ class Drive:
         except DataError:
             return
         with store.writer(f"repaired-{number}") as writer:
-            self.put(found.written(writer))
+            self.put(found.write(writer))
         self.note_repair(number, changed, out)
         self.begin()
 
@@ -376,7 +376,7 @@ def saved(drive: Drive) -> None:
 
     def opened(place: str) -> FileCheckpoint:
         """windbolt's half of a checkpoint, which has the notes of a run."""
-        return open_checkpoint(PairedCheckpoint(place), drive.topology).files
+        return open_checkpoint(PairedCheckpoint(place), drive.topology).checkpoint
 
     def journal(place: str) -> FileJournal:
         return FileJournal(PairedCheckpoint(place).spark_checkpoint, [], heartbeats=True, uri=None)

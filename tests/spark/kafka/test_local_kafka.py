@@ -36,7 +36,7 @@ from tests.spark.kafka.local_tools import read, run, run_until, values
 from tests.spark.kafka.test_kafka import ANY_TIME, TIMES, Relayed
 from tests.spark.shop import Spans, at
 from tests.spark.tools import at_phase
-from topologies.checkpoints.inspect_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import inspect_spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.engine import librdkafka
@@ -238,8 +238,8 @@ def test_batch_after_batch_is_read_without_gaps_or_repeats(kafka: Kafka, tmp_pat
 def test_uneven_partitions_are_held_back_and_read_whole(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topologies.engine.librdkafka._AHEAD", 10)
-    monkeypatch.setattr("topologies.engine.librdkafka._AT_ONCE", 50)
+    monkeypatch.setattr("topologies.engine.librdkafka._MOST_AHEAD", 10)
+    monkeypatch.setattr("topologies.engine.librdkafka._PER_CALL", 50)
     topic = kafka.topic("uneven", 3)
     for partition, number in enumerate((3000, 40, 0)):
         kafka.produce(topic, [str(each) for each in range(number)], partition)
@@ -268,12 +268,12 @@ class Slow:
 def test_the_end_of_a_partition_that_comes_with_its_last_records_loses_none(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = librdkafka.made
+    make_client = librdkafka.make_client
 
     def slow(kind: str, *given: Any) -> Any:
-        return Slow(made(kind, *given)) if kind == "Consumer" else made(kind, *given)
+        return Slow(make_client(kind, *given)) if kind == "Consumer" else make_client(kind, *given)
 
-    monkeypatch.setattr(librdkafka, "made", slow)
+    monkeypatch.setattr(librdkafka, "make_client", slow)
     topic = kafka.topic("ended")
     kafka.produce(topic, ["1", "2", "3"])
     assert values(kafka, topic, tmp_path / "checkpoint") == ["1", "2", "3"]
@@ -608,7 +608,7 @@ def test_rows_of_a_missing_topic_go_elsewhere_with_the_reason(kafka: Kafka, tmp_
 
 
 def test_many_records_arrive_in_their_order(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(librdkafka._ORDERLY, "queue.buffering.max.messages", 100)
+    monkeypatch.setitem(librdkafka._OUR_PRODUCER, "queue.buffering.max.messages", 100)
     topic = kafka.topic("many")
     run(sent(kafka.servers, "value string", [(str(number),) for number in range(5_000)], topic), tmp_path / "ck")
     assert [record.value for record in kafka.records(topic)] == [str(number).encode() for number in range(5_000)]
@@ -726,22 +726,24 @@ def test_its_first_records_are_looked_at(kafka: Kafka) -> None:
     topic = kafka.topic("looked", 2)
     kafka.produce(topic, [as_json("ann", 1, 1), "{"], 0)
     kafka.produce(topic, [as_json("bob", 1, 2)], 1)
-    found = find_sources(reading(records=spouts.kafka(kafka.servers, topic, SCHEMA))[0])["records"]
+    found = inspect_spouts(reading(records=spouts.kafka(kafka.servers, topic, SCHEMA))[0])["records"]
     assert dict(found.facts)["read"] == "3 rows"
     assert '"user": "ann"' in dict(found.facts)["such as"]
     assert ["not valid JSON" in str(warning) for warning in found.warnings] == [True]
     assert (found.warnings[0].do or "").startswith("correct the schema, or what is produced; a run counts")
     deleting = kafka.topic("looked-at-deletions")
     kafka.produce(deleting, [as_json("ann", 1, 1), None])
-    found = find_sources(reading(records=spouts.kafka(kafka.servers, deleting, SCHEMA))[0])["records"]
+    found = inspect_spouts(reading(records=spouts.kafka(kafka.servers, deleting, SCHEMA))[0])["records"]
     assert (found.warnings[0].do or "").startswith('tombstones="skip" leaves out records without a value')
-    missing = find_sources(reading(records=spouts.kafka(kafka.servers, topic + "x", SCHEMA))[0])["records"]
+    missing = inspect_spouts(reading(records=spouts.kafka(kafka.servers, topic + "x", SCHEMA))[0])["records"]
     assert f"there is no topic '{topic}x'" in str(missing.problems[0])
     for option, value, why in [
         ("kafka.ssl.truststore.location", "/trust.jks", "JKS is a format of Java's"),
         ("kafka.ssl.protocol", "TLSv1.3", 'No such configuration property: "ssl.protocol"'),
     ]:
-        found = find_sources(reading(records=spouts.kafka(kafka.servers, topic, options={option: value}))[0])["records"]
+        found = inspect_spouts(reading(records=spouts.kafka(kafka.servers, topic, options={option: value}))[0])[
+            "records"
+        ]
         assert why in dict(found.facts)["read"]
         assert (found.problems, found.warnings) == ((), ())
 

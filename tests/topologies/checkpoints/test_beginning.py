@@ -274,14 +274,14 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
             disk.before = lambda operation, path: None
             disk.start()
             halves = PairedCheckpoint(f"{disk.data}/ck")
-            if halves.files.read("beginning") is not None:
+            if halves.documents.read("beginning") is not None:
                 refused += 1
                 with pytest.raises(CheckpointError, match="does not have the events yet"):
                     run_local(topology, RunOptions(f"{disk.data}/ck"))
-            elif halves.files.names("manifests"):
+            elif halves.documents.names("manifests"):
                 break  # it dies before it has synced that the note is gone
             else:
-                assert not halves.files.names("segments")
+                assert not halves.documents.names("segments")
     assert refused > share(20)
     run_local(topology, RunOptions(f"{disk.data}/ck"))
     assert sorted(row["total"] for row in sink.rows) == [12.0, 32.0]

@@ -36,7 +36,7 @@ from topologies.checkpoints.going_back import go_back, inspect, reset_bolts
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
 from topologies.checkpoints.state_tables import read
-from topologies.checkpoints.topology_fit import check_fit, noted_tasks
+from topologies.checkpoints.topology_fit import check_fit, stored_task_counts
 from windowing.errors import CheckpointError, ConfigError, TakenOver
 
 RESCALE, _, RESET, _ = CHANGES
@@ -206,7 +206,7 @@ def test_another_comes_before_any_operation_of_a_command(empty_store: S3, other:
         empty_store.restore()
         with Interrupted(at, lambda: error_of(lambda: OTHERS[other](shop)), every):
             error = error_of(lambda: rescaling(5)(shop))
-        tasks = noted_tasks(shop.halves)["seen"]
+        tasks = stored_task_counts(shop.halves)["seen"]
         if error is not None:
             assert told(error), error
             stopped += 1
@@ -247,7 +247,7 @@ def test_races(store: S3, other: str, tmp_path: Path) -> None:
             thread.join()
         assert None in ended, ended
         assert all(error is None or told(error) for error in ended), ended
-        goes_on(shop, noted_tasks(shop.halves)["seen"])
+        goes_on(shop, stored_task_counts(shop.halves)["seen"])
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def test_a_batch_that_was_planned_goes_on_with_the_new_tasks(store: S3, tmp_path
     with patch.object(FileCheckpoint, "commit", side_effect=Dies), pytest.raises(Dies):
         shop.run(shop.built(2))
     plan = batch_key(2, False)
-    assert shop.halves.files.has(f"plans/{plan}")
+    assert shop.halves.documents.has(f"plans/{plan}")
     rescaling(5)(shop)
     shop.run(shop.built(5))
     assert accounts(shop) == {"seen": 75, "rest": 75}
@@ -360,7 +360,7 @@ def test_before_the_first_batch_only_the_note_changes(store: S3, tmp_path: Path)
 def test_what_is_refused_stops_no_run(store: S3, tmp_path: Path) -> None:
     shop = Shop(store, "refused", tmp_path / "in")
     begun(shop, RESCALE)
-    turns = shop.halves.files.names("turns")
+    turns = shop.halves.documents.names("turns")
     with pytest.raises(ConfigError, match="no windowed bolt 'sen'"):
         move_tasks(shop.halves, {"sen": 3})
     with pytest.raises(CheckpointError, match="cannot continue with this topology"):
@@ -368,4 +368,4 @@ def test_what_is_refused_stops_no_run(store: S3, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="window length was '10m', and is '20m'"):
         shop.run(shop.built(tasks=5, length="20m"), allow_rescale=True)
     assert move_tasks(shop.halves, {"seen": 2}).tasks == {}
-    assert shop.halves.files.names("turns") == turns
+    assert shop.halves.documents.names("turns") == turns

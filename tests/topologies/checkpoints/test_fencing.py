@@ -206,8 +206,8 @@ def test_segments_of_the_run_before_stay_until_it_cannot_commit_them(store: S3, 
     named = PairedCheckpoint(store.uri("kept/ck"))
     kept = {
         segment
-        for key in named.files.names("manifests")
-        for segment in FileCheckpoint(named.files.root, named.uri).manifest(key).segments()
+        for key in named.documents.names("manifests")
+        for segment in FileCheckpoint(named.documents.root, named.uri).manifest(key).segments()
     }
     assert {name.removeprefix("kept/ck/windbolt/segments/") for name in segments()} == kept
 

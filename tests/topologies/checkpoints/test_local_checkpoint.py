@@ -22,7 +22,7 @@ from tests.helpers.places import ROOT
 from topologies.checkpoints.file_journal import FileJournal, as_uri
 from topologies.checkpoints.going_back import go_back, inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint, whole_batches
-from topologies.checkpoints.topology_fit import known_rules
+from topologies.checkpoints.topology_fit import require_rules
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import PoisonInput, PoisonKind
 from topologies.graph.bolt_rules import TopologyRules
@@ -343,7 +343,7 @@ def test_rules_that_may_change_are_those_of_the_last_run(files: Path, tmp_path: 
         builder.set_bolt("bolt", bolt).global_grouping("orders")
         builder.set_sink("out", sinks.discard()).from_("bolt")
         run_local(builder.build(), RunOptions(str(tmp_path / "ck"), keep_open=True))
-        return known_rules(halves).bolts["bolt"].delay, os.stat(halves.files.path("topology")).st_ino
+        return require_rules(halves).bolts["bolt"].delay, os.stat(halves.documents.path("topology")).st_ino
 
     halves = PairedCheckpoint(str(tmp_path / "ck"))
     first, again, other = run("5s"), run("5s"), run("7s")

@@ -288,7 +288,7 @@ def test_whoever_dies_meanwhile_leaves_it_whole(when: str, tmp_path: Path) -> No
     bolt = BOLTS["of keys"]
     topology(tmp_path, "out", BEFORE, bolt()).run(tmp_path / "ck", engine="local", keep_open=True)
     write(tmp_path, 2)
-    known = PairedCheckpoint(str(tmp_path / "ck")).files
+    known = PairedCheckpoint(str(tmp_path / "ck")).documents
     failing: AbstractContextManager[Any] = patch.object(type(known), "write", refusing(type(known).write))
     if when == "while it is written":
         failing = patch.object(FileSegments, "writer", side_effect=StorageError("the disk is full"))

@@ -15,7 +15,7 @@ from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
-from topologies.checkpoints.topology_fit import noted_tasks
+from topologies.checkpoints.topology_fit import stored_task_counts
 from topologies.topology import Topology
 from windowing.bolts.windowed_bolt import WindowedBolt
 from windowing.errors import ConfigError, TopologyError
@@ -26,7 +26,7 @@ def moving(path: str, topology: Topology, tasks: int) -> None:
     """Rescale, where there is something to move."""
     halves = PairedCheckpoint(path)
     halves.lock.take()
-    if noted_tasks(halves) and noted_tasks(halves) != {"b": tasks}:
+    if stored_task_counts(halves) and stored_task_counts(halves) != {"b": tasks}:
         move_tasks(halves, {"b": tasks}, topology)
     halves.lock.release()
 

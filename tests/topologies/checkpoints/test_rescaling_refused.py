@@ -13,7 +13,7 @@ from manager.storage.checkpoint import FileCheckpoint
 from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
-from topologies.checkpoints.topology_fit import noted_tasks
+from topologies.checkpoints.topology_fit import stored_task_counts
 from topologies.cli.app import app
 from topologies.run.summary import Summary
 from topologies.topology import Topology
@@ -270,16 +270,16 @@ def test_a_run_that_may_move_the_state_still_refuses_other_changes(folder: Path)
     other = Rows().with_tumbling_window("20m").with_timestamp_field("ts")
     with pytest.raises(CheckpointError, match="window length was '10m', and is '20m'"):
         go(folder, build(folder, other, 5), allow_rescale=True)
-    assert noted_tasks(PairedCheckpoint(str(folder / "ck"))) == {"b": 2}
+    assert stored_task_counts(PairedCheckpoint(str(folder / "ck"))) == {"b": 2}
 
 
 def test_going_back_to_a_batch_before_goes_back_to_its_tasks(folder: Path) -> None:
     go(folder, build(folder, tumbling(Rows()), 2), keep_open=True)
     move(folder, 3)
     halves = PairedCheckpoint(str(folder / "ck"))
-    assert noted_tasks(halves) == {"b": 3}
-    go_back(halves, halves.files.names("manifests")[-2])
-    assert noted_tasks(halves) == {"b": 2}
+    assert stored_task_counts(halves) == {"b": 3}
+    go_back(halves, halves.documents.names("manifests")[-2])
+    assert stored_task_counts(halves) == {"b": 2}
     summary = go(folder, build(folder, tumbling(Rows()), 2))
     assert summary.last is not None
     assert summary.last.bolts["b"].accounts["windowed"] == 108

@@ -203,7 +203,7 @@ def test_a_column_more(folder: Path) -> None:
 
 def test_there_is_no_way_back_behind_it(folder: Path) -> None:
     anew(folder / "ck", built(folder, "5m"), "first")
-    assert PairedCheckpoint(str(folder / "ck")).files.names("manifests") == ["0000000002"]
+    assert PairedCheckpoint(str(folder / "ck")).documents.names("manifests") == ["0000000002"]
 
 
 @pytest.mark.parametrize("where", ["manifests/", "topology"])

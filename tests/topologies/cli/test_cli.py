@@ -23,7 +23,7 @@ from topologies.cli.app import DemoFolder, app
 from topologies.cli.consoles import only_json
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import as_mermaid, to_json, topology_text
-from topologies.run.summary import spoken
+from topologies.run.summary import short_duration
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import (
     Changes,
@@ -498,7 +498,7 @@ def test_spark_is_given_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_a_span_is_spoken_in_its_two_largest_units(micros: int, text: str) -> None:
-    assert spoken(micros) == text
+    assert short_duration(micros) == text
 
 
 def test_accounts_that_do_not_add_up_are_seen() -> None:

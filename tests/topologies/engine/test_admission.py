@@ -15,7 +15,7 @@ from policies.watermarks import NONE, Admission, Decision
 from tests.helpers.examples import examples
 from tests.helpers.lateness import Lateness
 from topologies.engine import admission
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.engine.task_data import Rows
@@ -164,7 +164,7 @@ def adjusted_and_late(
     builder.set_spout("in", spouts.memory("ts long, at long", [(5_000, 60_000)]))
     builder.set_bolt("bolt", bolt.with_timestamp_field("ts")).global_grouping("in")
     node = builder.build().windowed["bolt"]
-    rows = Rows.made(pa.table({"ts": [5_000], "at": [60_000]}), 0)
+    rows = Rows.without_source(pa.table({"ts": [5_000], "at": [60_000]}), 0)
     codes, marks = np.array([code], np.int8), admission.Marks.of_tick(mark, 1)
     events = admission.Incoming(rows, 0, np.array([5_000_000]), codes, marks, closed_until)
     decisions = admission.decide(node, events, admission.AdmissionContext())
@@ -200,7 +200,7 @@ def test_events_that_three_tasks_read_meet_the_watermark_of_their_own_place() ->
     builder.set_bolt("bolt", bolt.with_late_tuple_stream("late")).global_grouping("events")
     builder.set_sink("late", out := sinks.memory()).from_("bolt", stream="late")
     builder.set_sink("rest", sinks.discard()).from_("bolt")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
     splits = [TableSource("events", table, row) for table, row in zip(spout.tables(), (0, 3, 5), strict=True)]
     step.run(BatchPlan(0, TimeAdvance(0), splits))
     assert [(row["ts"], row["_late_by_us"]) for row in out.rows] == [(12, 28_000), (3, 42_000), (4, 57_000)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.places import ROOT
-from topologies.engine.commit import Claims
+from topologies.engine.commit import SinkLocks
 from topologies.run.options import RunOptions
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, run_local, sinks, spouts
@@ -41,7 +41,7 @@ def test_a_folder_of_output_belongs_to_one_run_at_a_time(folder: Path) -> None:
     run_local(topology(folder), RunOptions(on_report=meanwhile))
     assert len(refused) == 2
     assert [path.read_text() for path in (folder / "out").iterdir()] == ['{"x":1}\n']
-    again = Claims(topology(folder))
+    again = SinkLocks(topology(folder))
     again.take()
     again.release()  # it is free again, and nothing of the claim is left
 
@@ -68,15 +68,15 @@ def test_a_sink_in_memory_belongs_to_one_run_at_a_time(folder: Path) -> None:
 def test_a_claim_ends_with_its_process(folder: Path) -> None:
     code = (
         "import os, sys\nfrom pathlib import Path\n"
-        "from tests.topologies.engine.test_claims import Claims, topology\n"
-        "held = Claims(topology(Path(sys.argv[1])))\nheld.take()\nprint('held', flush=True)\nsys.stdin.read()\n"
+        "from tests.topologies.engine.test_claims import SinkLocks, topology\n"
+        "held = SinkLocks(topology(Path(sys.argv[1])))\nheld.take()\nprint('held', flush=True)\nsys.stdin.read()\n"
     )
     script = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(script, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ConfigError, match="another run"):
-            Claims(topology(folder)).take()
+            SinkLocks(topology(folder)).take()
         other.kill()
     run_local(topology(folder))
 
@@ -87,12 +87,12 @@ def test_only_runs_on_one_checkpoint_share_a_sink_in_memory() -> None:
     builder.set_spout("numbers", spouts.memory("n long"))
     builder.set_sink("out", sink).from_("numbers")
     built = builder.build()
-    first, next_ = Claims(built, "s3://bucket/ck"), Claims(built, "s3://bucket/ck")
+    first, next_ = SinkLocks(built, "s3://bucket/ck"), SinkLocks(built, "s3://bucket/ck")
     first.take()
     next_.take()
-    for other in (Claims(built), Claims(built, "s3://bucket/other")):
+    for other in (SinkLocks(built), SinkLocks(built, "s3://bucket/other")):
         with pytest.raises(ConfigError, match="another run is writing into this sinks"):
             other.take()
     first.release()
     next_.release()
-    Claims(built).take()
+    SinkLocks(built).take()

@@ -6,7 +6,7 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from policies import Action, EvictionContext, EvictionPolicy, QueuedEvent, TriggerContext, TriggerPolicy
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from windbolt import TopologyBuilder, sinks, spouts
@@ -44,7 +44,7 @@ def test_what_the_end_of_a_run_fired_is_closed_in_the_next_run_and_later_windows
     builder.set_spout("events", spout)
     builder.set_bolt("sizes", bolt).global_grouping("events")
     builder.set_sink("out", out).from_("sizes")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
     first, second, third = (
         TableSource("events", table, row) for table, row in zip(spout.tables(), (0, 1, 3), strict=True)
     )
@@ -65,7 +65,7 @@ def test_a_window_whose_only_firing_was_early_stays_closed_though_an_earlier_one
     builder.set_spout("events", spout)
     builder.set_bolt("sizes", bolt).global_grouping("events")
     builder.set_sink("out", out).from_("sizes")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
     first, second, third = (TableSource("events", table, row) for row, table in enumerate(spout.tables()))
     step.run(BatchPlan(0, TimeAdvance(0), [first]))
     step.run(BatchPlan(1, TimeAdvance(0), [second]))
@@ -95,7 +95,7 @@ def test_a_moment_that_passed_at_the_end_has_passed_in_the_next_run() -> None:
     builder.set_spout("events", spout)
     builder.set_bolt("sizes", bolt).global_grouping("events")
     builder.set_sink("out", out).from_("sizes")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
     first, second, third = (TableSource("events", table, row) for row, table in enumerate(spout.tables()))
     step.run(BatchPlan(0, TimeAdvance(0), [first]))
     step.run(BatchPlan(1, TimeAdvance(0), [second]))

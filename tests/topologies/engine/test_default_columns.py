@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyarrow import csv, ipc
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.checkpoints.inspect_spouts import find_sources, suspicious_input
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.checkpoints.inspect_spouts import inspect_spouts, suspicious_input
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.kafka_records import Records
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.declarations import with_needed_columns
@@ -191,7 +191,7 @@ def test_records_of_kafka() -> None:
     records: list[Row] = [about | {"offset": at, "value": value} for at, value in enumerate(values)]
     records[0]["key"] = None
     table = pa.Table.from_pylist(records, spout.record)
-    step = MicroBatch(built, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(built, MemoryCheckpoint(), InProcessExecutor())
     step.run(BatchPlan(0, TimeAdvance(0, close=True), [Records("orders", [table])]))
     assert found(out["out"]) == FILLED
     assert [row["kafka_key"] for row in out["rows"].rows] == ["none", "k", "k", "k"]
@@ -238,7 +238,7 @@ def test_a_default_may_be_the_time_of_events(tmp_path: Path) -> None:
 def test_what_a_check_says_of_them(tmp_path: Path) -> None:
     built, _ = topology(spout_of(tmp_path, "jsonl", LACKING))
     assert not suspicious_input(built), "no row has the column, and that is meant so"
-    facts = dict(find_sources(built)["orders"].facts)
+    facts = dict(inspect_spouts(built)["orders"].facts)
     assert '"currency": "EUR"' in facts["such as"]
     without, _ = topology(spouts.files(tmp_path / "*.jsonl", SCHEMA))
     assert len(suspicious_input(without)) == 2

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch import BatchPlan, Context, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, Context, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from windbolt import TopologyBuilder, sinks, spouts
@@ -24,7 +24,7 @@ class Size(WindowedBolt):
         return (len(window),)
 
 
-class Noting(InProcess):
+class Noting(InProcessExecutor):
     """Notes the batches in which tasks fired."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from tests.helpers.strategies import Json, scenarios
 from tests.oracles.empty_oracle import fired, of_answer
 from tests.oracles.window_oracle import duration
 from tests.topologies.engine import test_time_properties as systems
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.scenarios.replay import replay_locally
@@ -276,7 +276,7 @@ class Run:
         self.number += 1
         rows = [(f"e{number}", key, key, 1.0, time) for number, (key, time) in enumerate(events)]
         splits = [TableSource("s", table, 0) for table in spouts.memory(COLUMNS, rows).tables()] if rows else []
-        step = MicroBatch(self.topology, self.checkpoint, InProcess())
+        step = MicroBatch(self.topology, self.checkpoint, InProcessExecutor())
         step.run(BatchPlan(self.number, TimeAdvance(clock * 1_000, close=close), splits))
         self.state = step.manifest.bolts["bolt"].tasks
         sink: Any = self.topology.sinks["out"].sink

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from manager.storage.checkpoint import KEPT_BATCHES, FileCheckpoint, MemoryCheckpoint
 from manager.storage.manifest import batch_key
 from tests.helpers.examples import examples, sampled
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.ingest import Staging
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
@@ -93,11 +93,11 @@ def steps(topology: Topology, batches: int, checkpoint: Any = None, restart: boo
     """The batches of the memory spouts, and the close; with ``restart`` each by a MicroBatch of its own."""
     tables = {name: part.spout.tables() for name, part in topology.spouts.items()}  # type: ignore[union-attr]
     checkpoint = checkpoint or MemoryCheckpoint()
-    step = MicroBatch(topology, checkpoint, InProcess())
+    step = MicroBatch(topology, checkpoint, InProcessExecutor())
     for number in range(batches + 1):
         if restart:
             again = FileCheckpoint(checkpoint.root) if isinstance(checkpoint, FileCheckpoint) else checkpoint
-            step = MicroBatch(topology, again, InProcess())
+            step = MicroBatch(topology, again, InProcessExecutor())
         yield step.run(plan_of(tables, number, batches))
 
 
@@ -167,7 +167,7 @@ def test_nothing_that_a_bolt_emits_is_late_for_the_next(
 def test_runs_that_go_on_after_a_close_lose_nothing(batches: Any, first: Any, second: Any) -> None:
     topology, rows, _ = chain(first(Sum()), second(Sum()), spout())
     schema = topology.spouts["events"].outputs["default"]
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     for number, events in enumerate(batches):
         columns = zip(*events, strict=True)
         table = pa.table(list(map(pa.array, columns)), schema=schema) if events else schema.empty_table()
@@ -196,7 +196,7 @@ def test_a_chain_goes_on_with_the_arrivals_where_each_key_has_its_own_watermark(
     builder.set_bolt("first", first.with_watermark(per_key=True)).fields_grouping("events", "key")
     builder.set_bolt("second", Sum().with_tumbling_window("20s")).global_grouping("first")
     builder.set_sink("out", out).from_("second")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
     for number, table in enumerate(spout.tables()):
         report = step.run(BatchPlan(number, TimeAdvance(60_000_000 * number), [TableSource("events", table, number)]))
     assert report.bolts["second"].watermark == 54_999_998, "Azure's windows wait until time is past their end"
@@ -480,11 +480,11 @@ def test_a_batch_that_runs_again_leaves_the_same_rows_and_no_other_files(tmp_pat
                 plan = BatchPlan(3, TimeAdvance(0, close=True), closing=True)
             if crash:
                 checkpoint.plan(batch_key(plan.batch, plan.closing), {})  # as runners do before each step
-                broken = MicroBatch(topology, checkpoint, InProcess())
+                broken = MicroBatch(topology, checkpoint, InProcessExecutor())
                 broken.hook = failing(crash)
                 with pytest.raises(Crash):
                     broken.run(plan)
-            MicroBatch(topology, checkpoint, InProcess()).run(plan)
+            MicroBatch(topology, checkpoint, InProcessExecutor()).run(plan)
         names = sorted(os.listdir(folder))
         return names, pq.read_table(folder).to_pydict()
 
@@ -661,7 +661,7 @@ def test_an_exception_names_the_bolt_the_window_the_batch_and_the_line_and_a_lat
     builder.set_sink("out", out).from_("sum")
     topology, checkpoint = builder.build(), MemoryCheckpoint()
     tables = {"events": spout(*BATCHES).tables()}
-    step = MicroBatch(topology, checkpoint, InProcess())
+    step = MicroBatch(topology, checkpoint, InProcessExecutor())
     step.run(plan_of(tables, 0, 5))
     step.run(plan_of(tables, 1, 5))
     with pytest.raises(BoltError) as found:
@@ -680,7 +680,7 @@ def test_an_exception_names_the_bolt_the_window_the_batch_and_the_line_and_a_lat
     assert latest.batch == 1
     Fragile.broken = False
     try:
-        step = MicroBatch(topology, checkpoint, InProcess())
+        step = MicroBatch(topology, checkpoint, InProcessExecutor())
         for at in range(2, 6):
             step.run(plan_of(tables, at, 5))
     finally:
@@ -800,11 +800,11 @@ def test_a_crash_as_a_phase_begins_changes_nothing(phase: str, tmp_path: Path) -
     reports: list[BatchReport] = []
     for number in range(7):
         plan = plan_of(tables, number, 6)
-        step = MicroBatch(topology, FileCheckpoint(str(tmp_path)), InProcess())
+        step = MicroBatch(topology, FileCheckpoint(str(tmp_path)), InProcessExecutor())
         step.hook = failing(phase)
         with pytest.raises(Crash):
             step.run(plan)
-        step = MicroBatch(topology, FileCheckpoint(str(tmp_path)), InProcess())
+        step = MicroBatch(topology, FileCheckpoint(str(tmp_path)), InProcessExecutor())
         if phase in ("publish", "committed"):
             assert step.done(plan.batch)
             reports = []
@@ -838,7 +838,7 @@ def test_many_small_batches_leave_few_segments_and_the_same_answers(bolt: Window
     topology, out = built(spout())
     table = spout(rows).tables()[0]
     checkpoint = MemoryCheckpoint()
-    step = MicroBatch(topology, checkpoint, InProcess())
+    step = MicroBatch(topology, checkpoint, InProcessExecutor())
     most = 0
     for number in range(batches):
         parts = [
@@ -901,7 +901,7 @@ class Pairs(WindowedBolt):
 def test_a_topology_without_input_runs_and_closes() -> None:
     topology, out = everything()
     schema = topology.spouts["events"].outputs["default"]
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     step.run(BatchPlan(0, TimeAdvance(0), [TableSource("events", schema.empty_table())]))
     report = step.run(BatchPlan(0, TimeAdvance(0, close=True), closing=True))
     assert all(bolt.fired == 0 for bolt in report.bolts.values())
@@ -996,7 +996,7 @@ def test_times_finer_than_a_millisecond() -> None:
     topology = builder.build()
     schema = topology.spouts["events"].outputs["default"]
     table = pa.table([pa.array([1, 2, 4]), pa.array([3, 9, 11]).cast(pa.timestamp("us", "UTC"))], schema=schema)
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     step.run(BatchPlan(0, TimeAdvance(0, close=True), [TableSource("events", table)]))
     assert [row["value"] for row in out.rows] == [3, 4]
 

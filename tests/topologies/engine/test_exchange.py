@@ -23,7 +23,7 @@ from tests.helpers.drawn_bolts import BOLTS, Case
 from tests.helpers.examples import sampled
 from tests.simulation.world.kinds import JOINS, KINDS, PASSING
 from topologies.engine import micro_batch as exchange_module
-from topologies.engine.batch import InProcess, RunInProcess
+from topologies.engine.batch import InProcessExecutor, InProcessRunExecutor
 from topologies.engine.micro_batch import exchange
 from topologies.engine.task_data import Sections
 from topologies.engine.tasks import gather
@@ -198,7 +198,7 @@ def groups(sizes: list[int], tasks: int, processes: int, root: Path) -> list[lis
     """Which segments would be laid together."""
     asked: list[Any] = []
 
-    class Asked(InProcess):
+    class Asked(InProcessExecutor):
         def map(self, function: Any, items: Any, context: Any) -> list[Any]:
             asked.extend(items)
             raise KeyboardInterrupt
@@ -249,7 +249,7 @@ def test_a_segment_that_is_damaged_is_named(tmp_path: Path, always: Counts, monk
     write(tmp_path / "in", 7)
     topology = chained(str(tmp_path / "in"), [])
 
-    class Damaging(RunInProcess):
+    class Damaging(InProcessRunExecutor):
         def __init__(self, damage: Callable[[Path], None]) -> None:
             self.damage = damage
 
@@ -270,7 +270,7 @@ def test_a_segment_that_is_damaged_is_named(tmp_path: Path, always: Counts, monk
     ]  # fmt: skip
     for number, (damage, text) in enumerate(ways):
         damaging = Damaging(damage)
-        monkeypatch.setattr("topologies.local.RunInProcess", partial(_itself, damaging))
+        monkeypatch.setattr("topologies.local.InProcessRunExecutor", partial(_itself, damaging))
         with pytest.raises(DamagedCheckpoint, match=text) as caught:
             run_local(topology, RunOptions(str(tmp_path / f"ck{number}")))
         assert damaging.path.name in str(caught.value)
@@ -279,9 +279,9 @@ def test_a_segment_that_is_damaged_is_named(tmp_path: Path, always: Counts, monk
 @pytest.fixture
 def every_task_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a cluster with as many slots as tasks: no task finds what another has read."""
-    own = RunInProcess.map
+    own = InProcessRunExecutor.map
 
-    def alone(self: RunInProcess, function: Any, items: Any, context: Any) -> list[Any]:
+    def alone(self: InProcessRunExecutor, function: Any, items: Any, context: Any) -> list[Any]:
         found = []
         for item in items:
             segment_files.forget_pieces()
@@ -289,7 +289,7 @@ def every_task_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         segment_files.forget_pieces()
         return found
 
-    monkeypatch.setattr(RunInProcess, "map", alone)
+    monkeypatch.setattr(InProcessRunExecutor, "map", alone)
 
 
 @pytest.mark.extended
@@ -298,7 +298,7 @@ def test_requests_grow_with_the_sum_of_processes_and_segments(
     tmp_path: Path, store: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks, files = 12, 140
-    monkeypatch.setattr(RunInProcess, "slots", files)
+    monkeypatch.setattr(InProcessRunExecutor, "slots", files)
     write(tmp_path / "in", files, users=97)
     read: dict[str, int] = {}
     rows: dict[str, list[Any]] = {"as-written": [], "laid": []}
@@ -322,7 +322,7 @@ def test_a_checkpoint_in_memory_has_no_requests() -> None:
     class Nowhere:
         context = type("Context", (), {"store": object()})
 
-    exchange(Nowhere(), ["b"], InProcess(), 400)  # type: ignore[arg-type]
+    exchange(Nowhere(), ["b"], InProcessExecutor(), 400)  # type: ignore[arg-type]
 
 
 def test_local_files_are_not_copied(tmp_path: Path) -> None:

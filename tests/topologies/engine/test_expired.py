@@ -254,7 +254,7 @@ def test_where_windows_do_not_follow_each_other_the_build_says_so(bolt: Windowed
 
 def test_only_the_last_window_of_each_key_is_kept() -> None:
     from manager.storage.checkpoint import MemoryCheckpoint
-    from topologies.engine.batch import BatchPlan, InProcess
+    from topologies.engine.batch import BatchPlan, InProcessExecutor
     from topologies.engine.micro_batch import MicroBatch
     from topologies.scenarios.script import ScriptSplit, script, watched_topology
 
@@ -266,7 +266,7 @@ def test_only_the_last_window_of_each_key_is_kept() -> None:
         "name": "long", "bolt": {"length": "10ms", "tumbling": True, "timestamp_field": "ts", "key": ["k"]},
         "steps": steps,
     })  # fmt: skip
-    step = MicroBatch(watched_topology(story), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(watched_topology(story), MemoryCheckpoint(), InProcessExecutor())
     most = 0
     for number, batch in enumerate(script(story)):
         split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))

@@ -12,7 +12,7 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.task_state import TriggeredState
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.task_data import SourceBatch
 from topologies.graph.describing import to_json, topology_text
@@ -101,7 +101,7 @@ class Events:
 
 def run(topology: Graph, *batches: Events | int) -> MicroBatch:
     """Events, and clocks without events."""
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     for number, batch in enumerate(batches):
         plan = (
             BatchPlan(number, TimeAdvance(batch))
@@ -263,9 +263,9 @@ def changed(before: Any, after: Any, *batches: Events | int, held: Events) -> li
     """What fires after the trigger of an existing checkpoint has become another."""
     checkpoint = MemoryCheckpoint()
     topology, _, _ = a_topology(Shown().with_key("key").with_trigger(before))
-    MicroBatch(topology, checkpoint, InProcess()).run(BatchPlan(0, TimeAdvance(held.clock), [held]))
+    MicroBatch(topology, checkpoint, InProcessExecutor()).run(BatchPlan(0, TimeAdvance(held.clock), [held]))
     topology, out, _ = a_topology(Shown().with_key("key").with_trigger(after))
-    step = MicroBatch(topology, checkpoint, InProcess())
+    step = MicroBatch(topology, checkpoint, InProcessExecutor())
     for number, batch in enumerate(batches, 1):
         step.run(
             BatchPlan(number, TimeAdvance(batch))
@@ -338,9 +338,9 @@ class Remembers(Calls):
 def test_a_batch_that_runs_again_belongs_to_the_run_that_planned_it() -> None:
     topology, out, _ = a_topology(Remembers().with_key("key").with_trigger(CountTrigger(Count(1))))
     checkpoint = MemoryCheckpoint()
-    first = MicroBatch(topology, checkpoint, InProcess())
+    first = MicroBatch(topology, checkpoint, InProcessExecutor())
     first.run(BatchPlan(0, TimeAdvance(0), [Events(0, (("a", "1"), ("a", "2")))], run=first.run_id))
-    second = MicroBatch(topology, checkpoint, InProcess())  # the first has died in the middle of batch 1
+    second = MicroBatch(topology, checkpoint, InProcessExecutor())  # the first has died in the middle of batch 1
     second.run(BatchPlan(1, TimeAdvance(1), [Events(1, (("a", "3"),))], run=first.run_id))
     second.run(BatchPlan(2, TimeAdvance(2), [Events(2, (("a", "4"),))], run=second.run_id))
     assert [row["calls"] for row in out.rows] == [1, 2, 3, 1]

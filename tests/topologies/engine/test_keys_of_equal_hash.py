@@ -22,7 +22,7 @@ from tests.simulation.world.kinds import KINDS as KINDS_OF_WINDOWS
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.state_tables import read
-from topologies.checkpoints.topology_fit import noted_tasks
+from topologies.checkpoints.topology_fit import stored_task_counts
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.groupings import hash_rows
 from topologies.scenarios.replay import replay_locally
@@ -188,7 +188,7 @@ def test_scenarios_answer_the_same_where_all_keys_share_a_hash(loaded: Loaded) -
 def rescaling(path: str, topology: Topology, tasks: int) -> None:
     halves = PairedCheckpoint(path)
     halves.lock.take()
-    if noted_tasks(halves) and noted_tasks(halves) != {"b": tasks}:
+    if stored_task_counts(halves) and stored_task_counts(halves) != {"b": tasks}:
         move_tasks(halves, {"b": tasks}, topology)
     halves.lock.release()
 

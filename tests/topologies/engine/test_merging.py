@@ -22,7 +22,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from policies.watermarks import NONE
 from tests.helpers.examples import examples
 from topologies.engine import merging
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import file_splits
 from topologies.engine.task_data import MergedSplits, RowPartitions, SourceBatch
@@ -178,7 +178,7 @@ def watching() -> tuple[Graph, dict[str, Any]]:
 
 def answered(batches: list[list[Any]], slots: int, parts: int = 0) -> dict[str, list[Json]]:
     topology, out = watching()
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     for number, splits in enumerate(batches):
         step.run(BatchPlan(number, TimeAdvance(number), splits, slots=slots, partitions={"in": PARTITIONS[:parts]}))
     step.run(BatchPlan(len(batches) - 1, TimeAdvance(len(batches), close=True), closing=True))
@@ -220,8 +220,8 @@ def cases(draw: st.DrawFn) -> Case:
 def test_any_cut_into_parts_pieces_and_runs_gives_the_order_of_a_plain_sort(case: Case) -> None:
     parts = len(case.batches[0])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(merging, "_LEAST", 2)
-        patched.setattr(merging, "_SECTION", 3)
+        patched.setattr(merging, "_LEAST_ROWS", 2)
+        patched.setattr(merging, "_SECTION_ROWS", 3)
         found = answered([[MergedSplits(cut_up(case, batch))] for batch in case.batches], case.slots, parts)
     expected = answered([[Whole(in_order(batch))] for batch in case.batches], 1, parts)
     assert found == expected
@@ -312,7 +312,7 @@ def test_files_of_a_batch_are_merged_and_rows_of_a_file_keep_their_order(tmp_pat
 def test_a_column_of_times_or_numbers_merges_split_files_and_many_small_ones(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "_LEAST", 10)
+    monkeypatch.setattr(merging, "_LEAST_ROWS", 10)
     monkeypatch.setattr("topologies.engine.source_splits._MOST_SPLITS", 5)
     folder = tmp_path / "in"
     folder.mkdir()
@@ -327,7 +327,7 @@ def test_a_column_of_times_or_numbers_merges_split_files_and_many_small_ones(
     topology, rows, _ = copying(spouts.files(folder / "*.parquet", f"at {kind}, number long", merge_by="at"))
     for wanted in (1, 4, 21):
         splits = file_splits(topology, [("in", path) for path in paths], wanted)
-        step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+        step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
         step.run(BatchPlan(0, TimeAdvance(0), splits, slots=3))
         assert [row["number"] for row in rows.rows] == list(range(210))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.inspect_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import inspect_spouts
 from topologies.engine.report import BatchReport
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -74,7 +74,7 @@ def test_a_run_warns_once_at_the_first_events(bolt: WindowedBolt, whose: str, af
 
 @pytest.mark.parametrize("bolt", [BY_FIELD, BY_EXTRACTOR, BY_COLUMN])
 def test_check_says_the_same(bolt: WindowedBolt) -> None:
-    (found,) = find_sources(topology(bolt, events([SECONDS] * 3)))["s"].warnings
+    (found,) = inspect_spouts(topology(bolt, events([SECONDS] * 3)))["s"].warnings
     ((told,),) = complaints(topology(bolt, events([SECONDS] * 3)))
     assert told.partition(": the times")[2] == str(found).partition(": the times")[2]
 
@@ -94,7 +94,7 @@ def test_a_day_in_digits_is_told_with_the_form_that_reads_it(
 ) -> None:
     ((told,),) = complaints(topology(bolt, events([day])))
     assert f"whole numbers are milliseconds since 1970, and {day} looks like a day, {form}" in told
-    (found,) = find_sources(topology(bolt, events([day])))["s"].warnings
+    (found,) = inspect_spouts(topology(bolt, events([day])))["s"].warnings
     assert told.partition(": the times")[2] == str(found).partition(": the times")[2]
     (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "ts": {day}}}\n')
     spout = spouts.files(str(tmp_path), "id long, ts timestamp", format="jsonl", times={"ts": form})
@@ -119,7 +119,7 @@ def test_a_day_in_digits_is_told_with_the_form_that_reads_it(
 def test_milliseconds_are_no_matter(times: list[int]) -> None:
     built = topology(BY_FIELD, events(times))
     assert complaints(built) == []
-    assert find_sources(topology(BY_FIELD, events(times)))["s"].warnings == ()
+    assert inspect_spouts(topology(BY_FIELD, events(times)))["s"].warnings == ()
 
 
 def test_a_topology_that_stops_on_invalid_input_goes_on() -> None:

@@ -29,7 +29,7 @@ from policies import (
 )
 from tests.helpers.examples import examples
 from tests.oracles.own_policies import Fired, PlainRun
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.io import sinks, spouts
@@ -86,7 +86,7 @@ def run(bolt: WindowedBolt, rows: Sequence[Row], cut: Cut, parallelism: int = 1)
     """What the windows hold."""
     topology, sink = topology_of(bolt, parallelism)
     schema = topology.spouts["numbers"].outputs["default"]
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     batches, low = list[Sequence[Row] | None](), 0
     for size in cut.sizes:
         batches.append(rows[low : low + size])
@@ -97,11 +97,11 @@ def run(bolt: WindowedBolt, rows: Sequence[Row], cut: Cut, parallelism: int = 1)
             table = pa.Table.from_pylist(list(batch), schema=schema)
             plan = BatchPlan(number, TimeAdvance(0), [TableSource("numbers", table)])
         if cut.folder is not None:
-            step = MicroBatch(topology, FileCheckpoint(str(cut.folder)), InProcess())
+            step = MicroBatch(topology, FileCheckpoint(str(cut.folder)), InProcessExecutor())
             step.hook = crash_at_the_commit
             with pytest.raises(ZeroDivisionError):
                 step.run(plan)
-            step = MicroBatch(topology, FileCheckpoint(str(cut.folder)), InProcess())
+            step = MicroBatch(topology, FileCheckpoint(str(cut.folder)), InProcessExecutor())
         step.run(plan)
         for part in step.manifest.bolts.values():
             part.accounts.check(part.pending, "show")
@@ -481,7 +481,7 @@ def rows_of(
         declared = declared.global_grouping(name)
     builder.set_sink("out", sink).from_("bolt")
     topology = builder.build()
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     for number, (clock, arrived) in enumerate(steps):
         tables = [
             TableSource(name, pa.Table.from_pylist(rows, schema=topology.spouts[name].outputs["default"]))
@@ -685,7 +685,7 @@ def test_nothing_that_a_bolt_with_policies_emits_is_late_for_the_next(
         builder.set_sink("out", sink).from_("ends")
         topology = builder.build()
         schema = topology.spouts["numbers"].outputs["default"]
-        step, low = MicroBatch(topology, MemoryCheckpoint(), InProcess()), 0
+        step, low = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor()), 0
         for number, size in enumerate([*cut, len(rows)]):
             table = pa.Table.from_pylist(rows[low : low + size], schema=schema)
             low += size
@@ -720,7 +720,7 @@ def test_the_last_window_of_a_key_is_in_time_for_the_next_bolt_though_others_hav
     topology = builder.build()
     rows = [row(0, 0, 0, 10), row(1, 1, 0, 1_000)]  # of two tasks, where there are two
     table = pa.Table.from_pylist(rows, schema=topology.spouts["numbers"].outputs["default"])
-    step = MicroBatch(topology, MemoryCheckpoint(), InProcess())
+    step = MicroBatch(topology, MemoryCheckpoint(), InProcessExecutor())
     step.run(BatchPlan(0, TimeAdvance(0), [TableSource("numbers", table)]))
     step.run(BatchPlan(0, TimeAdvance(0, close=True), closing=True))
     fired = step.manifest.bolts["show"].totals.fired

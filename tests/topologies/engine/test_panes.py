@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.topology import Topology
@@ -61,7 +61,7 @@ class Run:
         self.number += 1
         tables = list(spouts.memory(COLUMNS, list(events)).tables()) if events else []
         splits = [TableSource("orders", table, 0) for table in tables]
-        step = MicroBatch(self.topology, self.checkpoint, InProcess())
+        step = MicroBatch(self.topology, self.checkpoint, InProcessExecutor())
         step.run(BatchPlan(self.number, TimeAdvance(clock * 1_000, close=close), splits))
         sink: Any = self.topology.sinks["out"].sink
         rows: list[Json] = sink.batches.pop(f"{self.number:010d}").to_pylist() if sink.batches else []
@@ -116,7 +116,7 @@ def test_nothing_is_kept_of_windows_that_are_over() -> None:
     run.batch(("ada", 1, 1_000))
     run.batch(("ada", 1, 12_000))
     run.batch(("ada", 1, 90_000))
-    manifest = MicroBatch(run.topology, run.checkpoint, InProcess()).manifest
+    manifest = MicroBatch(run.topology, run.checkpoint, InProcessExecutor()).manifest
     (task,) = manifest.bolts["sum"].tasks
     assert sum(ref.needed for ref in task.refs) == 1
     shown = run.checkpoint.segments.read(task.bolt.shown["default"])
@@ -130,7 +130,7 @@ def test_events_of_late_panes_are_accounted_for_once() -> None:
     run = Run(bolt.with_trigger(Panes(early=1, late=True)))
     for at in (1_000, 4_000, 11_000, 3_000, 12_000, 40_000):
         run.batch(("ada", 1, at))
-    manifest = MicroBatch(run.topology, run.checkpoint, InProcess()).manifest
+    manifest = MicroBatch(run.topology, run.checkpoint, InProcessExecutor()).manifest
     bolt_state = manifest.bolts["sum"]
     accounts = bolt_state.accounts.totals(sum(bolt_state.pending))
     assert accounts["received"] == 6

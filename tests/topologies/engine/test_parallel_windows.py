@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies.engine import ticking
-from topologies.engine.batch import RunInProcess
+from topologies.engine.batch import InProcessRunExecutor
 from topologies.engine.report import BatchReport
 from topologies.engine.task_data import Share
 from topologies.io import sinks, spouts
@@ -85,7 +85,7 @@ def answer(folder: Path, bolts: Sequence[WindowedBolt], slots: int) -> tuple[Any
     """All rows in order, and the reports without what differs from run to run."""
     taken = list[sinks.MemorySink]()
     reports: list[BatchReport] = []
-    slotted, eager = patch.object(RunInProcess, "slots", slots), patch.object(ticking, "_FEW", 0)
+    slotted, eager = patch.object(InProcessRunExecutor, "slots", slots), patch.object(ticking, "_LEAST_SHARED", 0)
     with tempfile.TemporaryDirectory() as checkpoint, slotted, eager:
         run_local(topology(folder, bolts, taken), RunOptions(checkpoint=checkpoint, on_report=reports.append))
     return [sink.rows for sink in taken], [report.bolts for report in reports]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from manager.storage.checkpoint import MemoryCheckpoint
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.task_data import SourceBatch
 from topologies.graph.graph import Graph
@@ -97,7 +97,7 @@ def job(
     builder.set_bolt("members", members).global_grouping(last)
     builder.set_sink("windows", out["windows"]).from_("members")
     builder.set_sink("late", out["late"]).from_("members", "late")
-    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    step = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
     return step, out
 
 
@@ -109,7 +109,7 @@ def late_of(
     for number, splits in enumerate(batches):
         plan = BatchPlan(number, TimeAdvance(number * 1_000), [Run(each) for each in splits if each], partitions=listed)
         step.run(plan)
-        step = MicroBatch(step.topology, step.checkpoint, InProcess())
+        step = MicroBatch(step.topology, step.checkpoint, InProcessExecutor())
     return {(row["p"], row["n"]) for row in out["late"].rows}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from manager.storage.checkpoint import MemoryCheckpoint
 from manager.storage.manifest import batch_key
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import PHASES, Crash, MicroBatch, Phases
 from topologies.run.attempts import Observers, RunObserver
 from windbolt import TopologyBuilder, sinks, spouts
@@ -49,7 +49,7 @@ def test_a_run_that_is_watched_crashes_where_it_is_to_and_those_who_watch_hear_o
     builder, noting = TopologyBuilder("watched"), Noting()
     builder.set_spout("events", spouts.memory("n long"))
     builder.set_sink("out", sinks.memory()).from_("events")
-    micro_batch = MicroBatch(builder.build(), MemoryCheckpoint(), InProcess())
+    micro_batch = MicroBatch(builder.build(), MemoryCheckpoint(), InProcessExecutor())
 
     def crash(phase: str) -> None:
         if phase == "sinks":

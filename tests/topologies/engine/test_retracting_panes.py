@@ -18,7 +18,7 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from policies.assigners import AlignedWindows, SessionWindows, WindowAssigner
 from tests.helpers.examples import examples
 from tests.oracles.assigner_oracle import NOT_CLOSED, Happening, windows
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from windbolt import TopologyBuilder, sinks, spouts
@@ -64,7 +64,7 @@ class Run:
         rows = [(each.name, each.key, each.at, each.gap) for each in events]
         tables = list(spouts.memory(COLUMNS, rows).tables()) if rows else []
         splits = [TableSource("events", table, 0) for table in tables]
-        step = MicroBatch(self.topology, self.checkpoint, InProcess())
+        step = MicroBatch(self.topology, self.checkpoint, InProcessExecutor())
         step.run(BatchPlan(self.number, TimeAdvance(0, close=close), splits))
         added = set[Row]()
         for row in self._new("rows"):

@@ -15,7 +15,7 @@ from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.helpers.crowding import crowded
 from tests.helpers.examples import examples
 from tests.oracles.stateful_loop import COLUMNS, Kept, KeptOfTables, PlainLoop, Row
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import PHASES, MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.io import sinks, spouts
@@ -69,12 +69,12 @@ def run(topology: Topology, plans: Sequence[BatchPlan], crash_at: str | None = N
 
     for plan in plans:
         if crash_at is not None:
-            step = MicroBatch(topology, checkpoint, InProcess())
+            step = MicroBatch(topology, checkpoint, InProcessExecutor())
             step.hook = fail
             with pytest.raises(Crash):
                 step.run(plan)
             checkpoint = checkpoint if folder is None else FileCheckpoint(str(folder))
-        step = MicroBatch(topology, checkpoint, InProcess())
+        step = MicroBatch(topology, checkpoint, InProcessExecutor())
         if not step.done(plan.batch) or (plan.closing and not step.manifest.closing):
             step.run(plan)
         for name, bolt in step.manifest.bolts.items():

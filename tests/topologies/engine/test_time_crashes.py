@@ -13,7 +13,7 @@ import pytest
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
 from tests.helpers.examples import sampled
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.topology import Topology
@@ -97,7 +97,7 @@ def run(name: str, folder: Path, tables: list[pa.Table], crashes: random.Random 
     """The rows that came out, batch by batch, and the accounts in the end."""
     built = topology(name, tasks)
     rows: list[list[Row]] = []
-    step = MicroBatch(built, FileCheckpoint(str(folder)), InProcess())
+    step = MicroBatch(built, FileCheckpoint(str(folder)), InProcessExecutor())
     sink: Any = built.sinks["out"].sink
     for number, table in enumerate(tables):
         middle = len(table) // 2
@@ -113,7 +113,7 @@ def run(name: str, folder: Path, tables: list[pa.Table], crashes: random.Random 
             step.hook = fail
             with pytest.raises(Crash):
                 step.run(plan)
-            step = MicroBatch(built, FileCheckpoint(str(folder)), InProcess())
+            step = MicroBatch(built, FileCheckpoint(str(folder)), InProcessExecutor())
         step.run(plan)
         rows.extend(sink.batches.pop(key).to_pylist() for key in sorted(sink.batches))
     bolt = step.manifest.bolts["bolt"]
@@ -145,7 +145,7 @@ def test_segments_of_a_task_stay_few(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sampled(BOLTS, 8))
 def test_what_only_the_tasks_of_a_step_needed_does_not_stay(name: str, keep: int, tmp_path: Path) -> None:
     """Also where one step is kept, and no earlier one is looked at to go back to."""
-    step = MicroBatch(topology(name, 1), FileCheckpoint(str(tmp_path), keep=keep), InProcess())
+    step = MicroBatch(topology(name, 1), FileCheckpoint(str(tmp_path), keep=keep), InProcessExecutor())
     for number, table in enumerate(batches(3)[:12]):
         step.run(BatchPlan(number, TimeAdvance(1_000_000 * number), [TableSource("events", table, 0)]))
         kept = {segment for manifest in step.checkpoint._kept for segment in manifest.segments()}  # type: ignore[attr-defined]

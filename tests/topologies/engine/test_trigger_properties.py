@@ -21,7 +21,7 @@ from manager.storage.checkpoint import FileCheckpoint, MemoryCheckpoint
 from tests.helpers.examples import examples, sampled
 from tests.oracles.test_trigger_oracle import WORKED, at
 from tests.oracles.trigger_oracle import UNBOUNDED, Asked, Event, Expected, Firing, Forgot, expected, next_time
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.report import BatchReport
 from topologies.engine.task_data import SourceBatch
@@ -378,7 +378,7 @@ class Found:
 def run(case: Case, checkpoint: Any = None) -> Found:
     """Run a case; after every batch all that is to be seen is what the oracle tells."""
     topology, checkpoint, found = build(case), checkpoint or MemoryCheckpoint(), Found()
-    step = MicroBatch(topology, checkpoint, InProcess())
+    step = MicroBatch(topology, checkpoint, InProcessExecutor())
     COMPLAINTS.clear()
     rows: list[tuple[int, Arrives]] = []
     splits: list[list[tuple[int, Arrives]]] = []
@@ -405,7 +405,7 @@ def run(case: Case, checkpoint: Any = None) -> Found:
             LOG.clear()
         if each.how:
             again = FileCheckpoint(checkpoint.root) if isinstance(checkpoint, FileCheckpoint) else checkpoint
-            step = MicroBatch(topology, again, InProcess())
+            step = MicroBatch(topology, again, InProcessExecutor())
         report = step.run(plan)
         found.take()
         answer = expected(case.trigger, seen[: len(rows)], each.at, each.close, case.capacity)
@@ -574,7 +574,7 @@ def test_a_run_may_go_on_after_a_close(first: Case, second: Case) -> None:
                 continue
             LOG.clear()
             plan = BatchPlan(number, TimeAdvance(step.at, step.tick, step.close), [Piece(tuple(rows))] if rows else [])
-            MicroBatch(topology, checkpoint, InProcess()).run(plan)
+            MicroBatch(topology, checkpoint, InProcessExecutor()).run(plan)
             number, rows, found = number + 1, [], Found()
             found.take()
             for key, of_key in found.calls.items():

@@ -19,7 +19,7 @@ from tests.helpers.examples import examples, sampled
 from tests.helpers.strategies import scenarios
 from tests.oracles import window_oracle as oracle
 from tests.oracles.test_window_oracle import assert_holds, by_name, from_storm, worked
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.graph.graph import Graph
 from topologies.graph.groupings import FieldsGrouping
@@ -141,14 +141,14 @@ def recut(found: Scenario, chance: random.Random) -> list[tuple[TimeAdvance, lis
 
 def run_cut(found: Scenario, topology: Graph, chance: random.Random) -> Json:
     checkpoint, recording = MemoryCheckpoint(), Recording()
-    step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
+    step = recording.watch(MicroBatch(topology, checkpoint, InProcessExecutor()))
     ticks: list[int | None] = []
     for number, (advance, splits) in enumerate(recut(found, chance)):
         report = step.run(BatchPlan(number, advance, splits))
         if advance.tick and not advance.close:
             ticks += [bolt.new_watermark for bolt in report.bolts.values()]
         if chance.random() < 0.2:
-            step = recording.watch(MicroBatch(topology, checkpoint, InProcess()))
+            step = recording.watch(MicroBatch(topology, checkpoint, InProcessExecutor()))
     answer = recording.answer(found, topology, step.manifest, checkpoint.segments).to_json()
     answer["watermarks"] = [None if mark is None else oracle.milliseconds(mark) for mark in ticks]
     return answer

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from tests.helpers.examples import examples
-from topologies.checkpoints.inspect_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import inspect_spouts
 from topologies.engine.kafka_records import Records
 from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import FileSplit
@@ -342,7 +342,7 @@ def told(tmp_path: Path, text: str, schema: str, **options: Any) -> dict[str, st
     builder.set_spout("in", spouts.files(tmp_path / "*.csv", schema, **options))
     builder.set_bolt("ids", Ids().with_tumbling_window(1).with_timestamp_field("ts")).global_grouping("in")
     builder.set_sink("out", sinks.memory()).from_("ids")
-    return {word: fact for word, fact in find_sources(builder.build())["in"].facts if word in ("ts", "at", "dt")}
+    return {word: fact for word, fact in inspect_spouts(builder.build())["in"].facts if word in ("ts", "at", "dt")}
 
 
 def test_check_says_of_each_column_how_it_is_written_and_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from topologies.engine.librdkafka import made, reading_settings, writing_settings
+from topologies.engine.librdkafka import make_client, reading_settings, writing_settings
 from topologies.io.kafka import READING, WRITING, librdkafka_settings
 from windowing.errors import ConfigError
 
@@ -103,7 +103,7 @@ def test_the_defaults_are_settings_that_librdkafka_has() -> None:
 @pytest.mark.parametrize("name", ["fetch.max.bytes", "fetch.min.bytes", "max.partition.fetch.bytes", "batch.size"])
 def test_limits_that_java_s_clients_take_are_taken(name: str, value: str) -> None:
     make, kind = (writing_settings, "Producer") if name == "batch.size" else (reading_settings, "Consumer")
-    made(kind, "spout 'any'", make("spout 'any'", "here:9092", {f"kafka.{name}": value}))
+    make_client(kind, "spout 'any'", make("spout 'any'", "here:9092", {f"kafka.{name}": value}))
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_limits_that_java_s_clients_take_are_taken(name: str, value: str) -> Non
 def test_what_librdkafka_does_not_take_is_told_by_the_name_of_the_option(kind: str, name: str, value: str) -> None:
     make = reading_settings if kind == "Consumer" else writing_settings
     with pytest.raises(ConfigError, match=f"spout 'any': librdkafka does not take .*[\"`]{re.escape(name)}[\"`]"):
-        made(kind, "spout 'any'", make("spout 'any'", "here:9092", {f"kafka.{name}": value}))
+        make_client(kind, "spout 'any'", make("spout 'any'", "here:9092", {f"kafka.{name}": value}))

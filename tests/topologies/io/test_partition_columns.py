@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from topologies.checkpoints.inspect_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import inspect_spouts
 from topologies.engine.source_splits import FileSource
 from topologies.io import sinks, spouts
 from topologies.io.file_spout import FileSpout
@@ -389,7 +389,7 @@ def test_check_says_what_folders_are_read_and_which_are_not(tmp_path: Path) -> N
         builder = TopologyBuilder("facts")
         builder.set_spout("in", spouts.files(tmp_path / "events", "id long", format="jsonl", **given))
         builder.set_sink("out", sinks.memory()).from_("in")
-        found = find_sources(builder.build())["in"]
+        found = inspect_spouts(builder.build())["in"]
         assert not found.problems
         assert not found.warnings
         return {fact: "; ".join(text for each, text in found.facts if each == fact) for fact, _ in found.facts}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from servers.s3 import ENVIRONMENT, S3
 from tests.helpers.damage import SCHEMA, Ids
 from tests.helpers.object_store import object_store
-from topologies.checkpoints.inspect_spouts import find_sources, first_rows_of_files
+from topologies.checkpoints.inspect_spouts import first_rows_of_files, inspect_spouts
 from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.source_splits import FileSource, file_splits, line_count, undecodable_names
 from topologies.io import paths, sinks, spouts
@@ -265,7 +265,7 @@ def test_without_a_checkpoint_too(project: Path) -> None:
 
 
 def test_check_finds_what_a_run_reads(project: Path) -> None:
-    for number, found in enumerate(find_sources(all_cases()).values()):
+    for number, found in enumerate(inspect_spouts(all_cases()).values()):
         expected = list(CASES.values())[number]
         facts = dict(found.facts)
         assert facts["files"].startswith(f"{len(expected)}," if expected else "none yet"), list(CASES)[number]

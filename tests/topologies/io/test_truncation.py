@@ -310,7 +310,7 @@ def test_metrics_have_it(tmp_path: Path) -> None:
     topology = builder.build()
     last = run_local(topology, RunOptions()).last
     assert last is not None
-    found = run_metrics.of_bolt("fine", topology.windowed["n"], last.bolts["n"])
+    found = run_metrics.samples_of_bolt("fine", topology.windowed["n"], last.bolts["n"])
     assert [each.value for each in found if each.labels[-1] == "truncated"] == [4]
 
 

@@ -12,8 +12,8 @@ from topologies.run.run_metrics import LoggedOnce
 def test_each_kind_of_error_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     logged = LoggedOnce(logging.getLogger("windbolt.metrics"))
     for error in (OSError("away"), OSError("still away"), ValueError("odd"), OSError("away")):
-        logged.tell("the lag is not known", error)
-    logged.tell("the windows cannot be shown", OSError("away"), logging.ERROR)
+        logged.log_once("the lag is not known", error)
+    logged.log_once("the windows cannot be shown", OSError("away"), logging.ERROR)
     assert [record.getMessage() for record in caplog.records] == [
         "the lag is not known; this is logged once",
         "the lag is not known; this is logged once",

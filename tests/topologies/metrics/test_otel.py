@@ -16,7 +16,7 @@ from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 from tests.helpers.orders_and_refunds import MINUTE, NOON, SCHEMA, Revenue, order, shop, write, write_two_files_each
 from tests.helpers.scraping import free_port, scrape
 from tests.helpers.telemetry import Told, telemetry
-from topologies.run.otel import MOST_RECORDED, MOST_WINDOWS, evenly
+from topologies.run.otel import MOST_RECORDED, MOST_WINDOWS, values_to_record
 from topologies.run.run_metrics import INSTRUMENTS, InstrumentKind
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
@@ -94,11 +94,11 @@ def test_a_second_run_goes_on_with_the_instruments_of_the_first(
 
 
 def test_of_many_values_an_even_selection_is_recorded() -> None:
-    assert list(evenly([(1.0, 2), (5.0, 1)], 10)) == [1.0, 1.0, 5.0]
-    assert list(evenly([], 10)) == []
-    found = Counter(evenly([(1.0, 60_000), (2.0, 30_000), (3.0, 9_000), (4.0, 1_000)], 1000))
+    assert list(values_to_record([(1.0, 2), (5.0, 1)], 10)) == [1.0, 1.0, 5.0]
+    assert list(values_to_record([], 10)) == []
+    found = Counter(values_to_record([(1.0, 60_000), (2.0, 30_000), (3.0, 9_000), (4.0, 1_000)], 1000))
     assert found == {1.0: 600, 2.0: 300, 3.0: 90, 4.0: 10}
-    singles = list(evenly([(float(each), 1) for each in range(5000)], 1000))
+    singles = list(values_to_record([(float(each), 1) for each in range(5000)], 1000))
     assert singles == [float(each) for each in range(4, 5000, 5)]
 
 

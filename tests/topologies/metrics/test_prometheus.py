@@ -184,7 +184,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     (folder / "step.conf").write_text(STEP, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch, free_port() as port:
         patch.setattr(run_metrics, "LAG_SECONDS", 0.0)
-        patch.setattr(run_metrics, "_LAG_REST", 0)  # a busy machine would look it up less often
+        patch.setattr(run_metrics, "_LAG_PAUSE_FACTOR", 0)  # a busy machine would look it up less often
         patch.chdir(folder)
         step = step_topology(load_step("step.conf"))
         with server([f"127.0.0.1:{port}"]) as found:

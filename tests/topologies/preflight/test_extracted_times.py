@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from topologies.checkpoints.inspect_spouts import Findings, find_sources
+from topologies.checkpoints.inspect_spouts import Findings, inspect_spouts
 from topologies.cli.app import app
 from windbolt import AggregateBolt, BoltError, TopologyBuilder, spouts
 from windbolt.aggregates import count, window_end
@@ -30,7 +30,7 @@ def found(extractor: Callable[..., Any], rows: Any = ROWS[:2], spout: Any = None
     builder.set_spout("orders", spout or spouts.memory("user string, at string", rows))
     bolt = AggregateBolt(n=count()).with_tumbling_window("1m")
     builder.set_bolt("n", bolt.with_timestamp_extractor(extractor, columns=columns)).global_grouping("orders")
-    return find_sources(builder.build())["orders"]
+    return inspect_spouts(builder.build())["orders"]
 
 
 def by_text(event: Any) -> datetime:

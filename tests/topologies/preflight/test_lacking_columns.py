@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topologies.checkpoints.preflight import find_missing_columns
+from topologies.checkpoints.preflight import missing_column_warnings
 from topologies.graph.describing import topology_text
 from topologies.topology import Topology
 from windbolt import AggregateBolt, TemporalJoin, TopologyBuilder, spouts
@@ -26,15 +26,15 @@ def game(**aggregates: Aggregate) -> Topology:
 
 
 def test_an_input_without_what_is_added_up_is_warned_of() -> None:
-    (warning,) = find_missing_columns(game(revenue=sum("amount")))["revenue"].warnings
+    (warning,) = missing_column_warnings(game(revenue=sum("amount")))["revenue"].warnings
     assert "adds up 'amount', and 'refunded' has none of these columns" in str(warning)
     assert "refunds_amount" in str(warning), "the columns that are there"
     assert "outputs= and rename=" in str(warning)
 
 
 def test_inputs_with_a_column_each_and_counts_are_meant() -> None:
-    assert find_missing_columns(game(revenue=sum("amount"), back=sum("refunds_amount"))) == {}
-    assert find_missing_columns(game(events=count())) == {}
+    assert missing_column_warnings(game(revenue=sum("amount"), back=sum("refunds_amount"))) == {}
+    assert missing_column_warnings(game(events=count())) == {}
 
 
 def test_the_time_of_an_input_without_the_column_is_said() -> None:

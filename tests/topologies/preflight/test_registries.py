@@ -14,7 +14,7 @@ from rich.console import Console
 from servers.kafka import Registry, registry
 from tests.helpers import topic_values
 from topologies.checkpoints.inspect_spouts import Findings
-from topologies.checkpoints.preflight import find_registries
+from topologies.checkpoints.preflight import inspect_registries
 from topologies.cli.displays import print_report
 from topologies.engine.kafka_records import Records
 from topologies.io.spouts import MemorySpout
@@ -53,7 +53,7 @@ def writing(told: Registry, schema: str = "user string, amount double", **more: 
 
 
 def found(topology: Topology) -> Findings:
-    (findings,) = find_registries(topology).values()
+    (findings,) = inspect_registries(topology).values()
     return findings
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from topologies.checkpoints.preflight import find_reordering
+from topologies.checkpoints.preflight import reordering_warnings
 from topologies.io.sinks import MemorySink
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, run_local, sinks, spouts
@@ -76,7 +76,7 @@ def topology(first: Any, tasks: int, *, every: Any = 1, between: bool = False) -
 @pytest.mark.parametrize("between", [False, True])
 def test_events_that_become_late_are_warned_of(first: Any, tasks: int, told: str, between: bool) -> None:
     built, late = topology(first, tasks, between=between)
-    (warning,) = find_reordering(built)["count"].warnings
+    (warning,) = reordering_warnings(built)["count"].warnings
     assert "gets them from 'first', which changes their order" in str(warning)
     assert told in str(warning)
     run_local(built)
@@ -89,6 +89,6 @@ def test_events_that_become_late_are_warned_of(first: Any, tasks: int, told: str
 )
 def test_what_keeps_its_order_or_needs_none_is_not(first: Any, tasks: int, every: Any) -> None:
     built, late = topology(first, tasks, every=every)
-    assert find_reordering(built) == {}
+    assert reordering_warnings(built) == {}
     run_local(built)
     assert late.rows == []

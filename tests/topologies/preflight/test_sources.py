@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from topologies.checkpoints.inspect_spouts import Findings, find_sources, suspicious_input
+from topologies.checkpoints.inspect_spouts import Findings, inspect_spouts, suspicious_input
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, WindowedBolt, sinks, spouts
 
@@ -41,7 +41,7 @@ def written(folder: Path, *rows: Any, name: str = "1.jsonl") -> str:
 
 
 def found(spout: Any, **options: Any) -> Findings:
-    return find_sources(topology(spout, **options))["orders"]
+    return inspect_spouts(topology(spout, **options))["orders"]
 
 
 def order(second: int = 1, **changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.helpers.places import ROOT
-from topologies.checkpoints.preflight import find_blocked_watermarks
+from topologies.checkpoints.preflight import blocked_watermark_warnings
 from topologies.cli.app import app
 from topologies.graph.describing import topology_text
 from topologies.topology import Topology
@@ -57,16 +57,16 @@ def closed(topology: Topology) -> bool:
 
 
 def test_a_stream_that_holds_a_watermark_up_is_warned_of_with_what_releases_it() -> None:
-    (warning,) = find_blocked_watermarks(users())["users"].warnings
+    (warning,) = blocked_watermark_warnings(users())["users"].warnings
     assert "waits for 'best'" in str(warning)
     assert "with_watermark(imports={'best': 'orders'})" in str(warning)
     assert not closed(users())
 
 
 def test_with_what_the_warning_says_nothing_waits() -> None:
-    assert find_blocked_watermarks(users(imports=IMPORTS)) == {}
+    assert blocked_watermark_warnings(users(imports=IMPORTS)) == {}
     assert closed(users(imports=IMPORTS))
-    assert find_blocked_watermarks(users(idle_timeout="1m")) == {}
+    assert blocked_watermark_warnings(users(idle_timeout="1m")) == {}
 
 
 @pytest.mark.parametrize("windows", [False, True])
@@ -81,7 +81,7 @@ def test_a_bolt_without_windows_is_waited_for_only_behind_windows(windows: bool)
     builder.set_bolt("counted", Counted()).global_grouping(source, stream=stream)
     after = TopN(1, "amount").with_tumbling_window("1h").with_timestamp_field("ts")
     builder.set_bolt("after", after).global_grouping("counted").global_grouping("others")
-    assert set(find_blocked_watermarks(builder.build())) == ({"after"} if windows else set())
+    assert set(blocked_watermark_warnings(builder.build())) == ({"after"} if windows else set())
 
 
 def test_a_late_stream_is_waited_for_too_and_a_stream_with_its_time_is_not() -> None:
@@ -95,7 +95,7 @@ def test_a_late_stream_is_waited_for_too_and_a_stream_with_its_time_is_not() -> 
         after = after.with_timestamp_field("ts") if stream == "late" else after
         grouped = builder.set_bolt("after", after)
         grouped.global_grouping("one", stream=stream).global_grouping("two", stream=stream)
-        assert set(find_blocked_watermarks(builder.build())) == warned
+        assert set(blocked_watermark_warnings(builder.build())) == warned
 
 
 def test_the_example_of_the_guide_does_not_wait() -> None:
@@ -103,11 +103,11 @@ def test_the_example_of_the_guide_does_not_wait() -> None:
     assert found is not None
     names: dict[str, Any] = {}
     exec(found[1], names)
-    assert find_blocked_watermarks(names["topology"]) == {}
+    assert blocked_watermark_warnings(names["topology"]) == {}
     without = names["users"].with_watermark(imports=None)
     builder = names["builder"]
     builder.set_bolt("more", without).fields_grouping("orders", "user").fields_grouping("best", "user")
-    assert list(find_blocked_watermarks(builder.build())) == ["more"]
+    assert list(blocked_watermark_warnings(builder.build())) == ["more"]
 
 
 def test_a_topology_in_words_says_whose_rows_tell_the_time() -> None:

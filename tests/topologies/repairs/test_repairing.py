@@ -416,7 +416,7 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
             disk.before = lambda operation, path: None
             disk.start()
             halves = PairedCheckpoint(target)
-            note = halves.files.read("savepoint")
+            note = halves.documents.read("savepoint")
             if note is not None and note["complete"]:
                 break  # it dies before it has synced the name of this note
             if note is not None:
@@ -425,7 +425,7 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
                     run_local(shop(tmp_path)[0], RunOptions(target))
                 assert "windbolt.state.repair once more" in held.value.do
             else:
-                assert not halves.files.names("manifests")
+                assert not halves.documents.names("manifests")
         assert refused > share(20)
         assert go_on(tmp_path, target) == [
             ("ann", 2, 72.0, 9_007_199_254_740_994), ("bob", 1, 8.0, 0), ("bob", 1, 64.0, 1)

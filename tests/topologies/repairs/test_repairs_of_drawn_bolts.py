@@ -101,7 +101,7 @@ def given_back(checkpoint: str, seed: int) -> Any:
 
 
 def keeps_sums(checkpoint: str) -> bool:
-    note = PairedCheckpoint(checkpoint).files.read("topology")
+    note = PairedCheckpoint(checkpoint).documents.read("topology")
     return note is not None and note["bolts"]["b"]["sums"] is not None
 
 
@@ -291,8 +291,8 @@ def without_event(row: dict[str, Any]) -> Callable[[str, str], str | None]:
 
 def manifest_of(checkpoint: str) -> tuple[PairedCheckpoint, str, Any]:
     halves = PairedCheckpoint(checkpoint)
-    name = f"manifests/{halves.files.names('manifests')[-1]}"
-    return halves, name, halves.files.read(name)
+    name = f"manifests/{halves.documents.names('manifests')[-1]}"
+    return halves, name, halves.documents.read(name)
 
 
 def time_of(checkpoint: str) -> Any:
@@ -308,7 +308,7 @@ def with_time_of(checkpoint: str, other: str) -> None:
     """Where every so many events have a watermark, what is taken out has been counted, and stays so."""
     halves, name, values = manifest_of(checkpoint)
     values["bolts"]["b"]["watermark"] = manifest_of(other)[2]["bolts"]["b"]["watermark"]
-    halves.files.write(name, values)
+    halves.documents.write(name, values)
 
 
 def marks_of(checkpoint: str) -> Any:

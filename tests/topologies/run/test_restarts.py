@@ -157,14 +157,14 @@ def test_all_attempts_are_one_run_in_the_list_of_runs(tmp_path: Path) -> None:
     notes = []
 
     def look(coming: ComingRestart) -> None:
-        notes.append(read_runs(PairedCheckpoint(str(tmp_path / "ck")).files))
+        notes.append(read_runs(PairedCheckpoint(str(tmp_path / "ck")).documents))
 
     run(made, tmp_path / "ck", on_restart=look)
     (after_one,), (after_two,) = notes
     assert (after_one.how, after_one.restarts) == ("restarting", 0)
     assert "'out' failed, in batch 1. ConnectionRefusedError: nobody at" in str(after_one.error)
     assert (after_two.how, after_two.restarts) == ("restarting", 1)
-    (last,) = read_runs(PairedCheckpoint(str(tmp_path / "ck")).files)
+    (last,) = read_runs(PairedCheckpoint(str(tmp_path / "ck")).documents)
     assert (last.how, last.restarts, last.error, last.run) == ("finished", 2, None, after_one.run)
     assert last.began == after_one.began
 

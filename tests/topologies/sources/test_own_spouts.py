@@ -20,7 +20,7 @@ from servers.s3 import ENVIRONMENT, S3
 from topologies.checkpoints import savepoint
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspect_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import inspect_spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, PulledFiles
 from topologies.checkpoints.savepoint import take_savepoint
@@ -197,7 +197,7 @@ def test_to_go_back_gives_the_same_batches_again_though_the_source_has_forgotten
     queue = Queue()
     checkpoint = parts(tmp_path, queue)
     halves = PairedCheckpoint(checkpoint)
-    kept = halves.files.names("manifests")
+    kept = halves.documents.names("manifests")
     assert len(kept) > 1
     go_back(halves, kept[0])
     run_local(topology(Numbers(queue), tmp_path / "out")[0], RunOptions(checkpoint))
@@ -611,11 +611,11 @@ def test_mistakes_are_found_before_a_run(given: list[Any], words: str) -> None:
 def test_to_look_at_it_reads_its_first_rows_and_acknowledges_nothing() -> None:
     queue = Queue(12)
     built, _ = topology(Numbers(queue))
-    found = find_sources(built)["numbers"]
+    found = inspect_spouts(built)["numbers"]
     assert dict(found.facts)["read"] == "12 rows"
     assert dict(found.facts)["ts"] == "2024-01-01T00:00:00Z to 2024-01-01T00:00:11Z"
     assert {*queue.called} == {"open", "read", "close"}
-    (problem,) = find_sources(topology(Answers(broken))[0])["numbers"].problems
+    (problem,) = inspect_spouts(topology(Answers(broken))[0])["numbers"].problems
     assert "KeyError: 'price'" in str(problem)
     assert spout_in_words(built.spouts["numbers"].spout) == "Numbers, about 5 rows a batch"
 
@@ -668,7 +668,7 @@ def test_what_close_raises_does_not_hide_why_a_run_failed(kept: bool, tmp_path: 
         with pytest.raises(SpoutError, match=r"read\(.*KeyError: 'in the call'"):
             run_local(builder.build(), RunOptions(str(tmp_path / type(spout).__name__) if kept else None))
     built, _ = topology(type("Broken", (Answers,), broken)())
-    (problem,) = find_sources(built)["numbers"].problems
+    (problem,) = inspect_spouts(built)["numbers"].problems
     assert "in the call" in str(problem)
 
 

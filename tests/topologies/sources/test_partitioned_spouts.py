@@ -23,7 +23,7 @@ from tests.helpers.examples import examples
 from tests.topologies.sources.test_own_spouts import failing, rows_in
 from topologies.checkpoints.file_journal import FileJournal
 from topologies.checkpoints.going_back import go_back
-from topologies.checkpoints.inspect_spouts import find_sources
+from topologies.checkpoints.inspect_spouts import inspect_spouts
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.pulled_files import FOLDER, PulledFiles
 from topologies.checkpoints.savepoint import begin_with, take_savepoint
@@ -346,7 +346,7 @@ def test_to_go_back_reads_the_same_ranges_again(right: list[str], tmp_path: Path
     checkpoint = begun(tmp_path, spout)
     reads = [call for call in spout.calls if call.startswith("read")]
     halves = PairedCheckpoint(checkpoint)
-    kept = halves.files.names("manifests")
+    kept = halves.documents.names("manifests")
     go_back(halves, kept[0])
     spout.calls.clear()
     run_local(topology(spout, tmp_path / "out")[0], RunOptions(checkpoint))
@@ -652,22 +652,22 @@ def test_mistakes_are_found_before_a_run(given: list[Any], words: str) -> None:
 
 def test_to_look_at_it_reads_its_first_rows_and_acknowledges_nothing() -> None:
     spout = Parts({"a": 3, "b": 0})
-    found = find_sources(topology(spout)[0])["parts"]
+    found = inspect_spouts(topology(spout)[0])["parts"]
     assert dict(found.facts)["partitions"] == "2"
     assert dict(found.facts)["read"] == "3 rows"
     assert [call.partition(" ")[0] for call in spout.calls] == ["open", "close", *["open", "read", "close"] * 2]
     many = Parts({f"p{number}": 1 for number in range(20)})
-    assert dict(find_sources(topology(many)[0])["parts"].facts)["read"] == "20 rows"
+    assert dict(inspect_spouts(topology(many)[0])["parts"].facts)["read"] == "20 rows"
     assert many.calls.count("open") == many.calls.count("close") == 3
-    assert dict(find_sources(topology(Parts({}))[0])["parts"].facts)["read"] == "no rows"
-    (problem,) = find_sources(topology(Says(read=broken))[0])["parts"].problems
+    assert dict(inspect_spouts(topology(Parts({}))[0])["parts"].facts)["read"] == "no rows"
+    (problem,) = inspect_spouts(topology(Says(read=broken))[0])["parts"].problems
     assert "KeyError: 'price'" in str(problem)
 
 
 def test_to_look_at_it_finds_that_it_cannot_be_read_again() -> None:
     calls = iter(range(1_000))
     spout = Says(read=lambda partition, start, end: [row_of(partition, next(calls))])
-    (problem,) = find_sources(topology(spout)[0])["parts"].problems
+    (problem,) = inspect_spouts(topology(spout)[0])["parts"].problems
     assert "Says.read('a', null, 5) returned other rows when it was called again" in str(problem)
 
 
@@ -681,7 +681,7 @@ def test_rows_with_numbers_that_are_none_are_the_same_again() -> None:
     builder = TopologyBuilder("t")
     builder.set_spout("parts", NotNumbers())
     builder.set_sink("out", sinks.memory()).from_("parts")
-    found = find_sources(builder.build())["parts"]
+    found = inspect_spouts(builder.build())["parts"]
     assert (found.problems, dict(found.facts)["read"]) == ((), "3 rows")
 
 

@@ -210,7 +210,7 @@ def _counting(path: object, **options: Any) -> Any:
 @contextmanager
 def _vanishing(monkeypatch: pytest.MonkeyPatch, path: Path, tries: int) -> Iterator[None]:
     """A file is gone when it is to be read, and back after some tries."""
-    read, left, data = FileSource._whole, [tries], path.read_bytes()
+    read, left, data = FileSource._read_whole_split, [tries], path.read_bytes()
 
     def whole(source: FileSource, *rest: Any) -> Any:
         if source.split.path == str(path):
@@ -221,7 +221,7 @@ def _vanishing(monkeypatch: pytest.MonkeyPatch, path: Path, tries: int) -> Itera
         return read(source, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileSource, "_whole", whole)
+        patched.setattr(FileSource, "_read_whole_split", whole)
         yield
 
 

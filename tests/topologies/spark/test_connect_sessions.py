@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from manager.storage.manifest import batch_key
-from topologies.engine.commit import _call
+from topologies.engine.commit import _call_function
 from topologies.io.sinks import FunctionSink
 from topologies.run.options import is_over_connect
 from topologies.spark import running
@@ -147,7 +147,7 @@ def test_what_spark_says_within_the_function_of_a_sink_passes_as_it_does_elsewhe
         raise SparkConnectGrpcException(message, server_stacktrace=trace)
 
     with pytest.raises(SinkError) as told:
-        _call("out", FunctionSink(failing, "arrow"), None, SimpleNamespace(key=batch_key(7, False), serial=14))  # type: ignore[arg-type]
+        _call_function("out", FunctionSink(failing, "arrow"), None, SimpleNamespace(key=batch_key(7, False), serial=14))  # type: ignore[arg-type]
     assert told.value.transient is passes
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from manager.storage.segment_files import FileSegments
-from topologies.engine.batch import Context, InProcess
+from topologies.engine.batch import Context, InProcessExecutor
 from topologies.engine.tasks import compact, fire, ingest
 from topologies.spark import spark_tasks
 from topologies.spark.spark_tasks import runs_in_driver
@@ -68,14 +68,14 @@ def asked(folder: Path, bolt: WindowedBolt, *, behind: bool = False, files: int 
         lines = [f'{{"user": "u{n}", "ts": "2024-01-01T00:{number:02d}:{n:02d}Z"}}' for n in range(60)]
         (folder / "in" / f"{number:02d}.jsonl").write_text("\n".join(lines))
     found: dict[str, set[bool]] = {}
-    run_tasks = InProcess.map
+    run_tasks = InProcessExecutor.map
 
-    def noted(self: InProcess, function: Any, items: Any, context: Context) -> Any:
+    def noted(self: InProcessExecutor, function: Any, items: Any, context: Context) -> Any:
         if items:
             found.setdefault(function.__name__, set()).add(runs_in_driver(function, items, context))
         return run_tasks(self, function, items, context)
 
-    with patch.object(InProcess, "map", noted):
+    with patch.object(InProcessExecutor, "map", noted):
         run_local(topology(folder, bolt, behind=behind), RunOptions(str(folder / "ck")))
     return found
 

@@ -161,7 +161,7 @@ def test_modules_of_an_earlier_run_are_forgotten(tmp_path: Path, monkeypatch: py
         ("numpy.linalg", ModuleOwner.INSTALLED),
         ("pyspark", ModuleOwner.INSTALLED),
         ("tests.helpers", ModuleOwner.USER),
-        ("there_is_no_such_module", ModuleOwner.NOBODY),
+        ("there_is_no_such_module", ModuleOwner.NO_OBSERVERS),
     ],
 )
 def test_whose_a_module_is(name: str, owner: ModuleOwner) -> None:

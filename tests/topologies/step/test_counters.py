@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from manager.storage.checkpoint import FileCheckpoint
 from manager.storage.manifest import batch_key
 from topologies.cli.app import app
-from topologies.engine.batch import BatchPlan, InProcess, TimeAdvance
+from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import file_splits
 from topologies.io.file_spout import FileSpout
@@ -108,11 +108,11 @@ def test_answers_of_rules_are_counted_once_whatever_fails(tmp_path: Path, phase:
         plan = BatchPlan(number, TimeAdvance(number), file_splits(topology, [("source", path) for path in files], 1))
         FileCheckpoint(f"{tmp_path}/ck").plan(batch_key(number, False), {})  # as runners do before a batch
         if phase:
-            step = MicroBatch(topology, FileCheckpoint(f"{tmp_path}/ck"), InProcess())
+            step = MicroBatch(topology, FileCheckpoint(f"{tmp_path}/ck"), InProcessExecutor())
             step.hook = crash
             with pytest.raises(Crash):
                 step.run(plan)
-        step = MicroBatch(topology, FileCheckpoint(f"{tmp_path}/ck"), InProcess())
+        step = MicroBatch(topology, FileCheckpoint(f"{tmp_path}/ck"), InProcessExecutor())
         found.append(step.run(plan).bolts["aggregate"].counters)
     assert found == COUNTED
 

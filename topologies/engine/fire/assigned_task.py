@@ -57,12 +57,12 @@ def end_versions(old: RetainedEvents | None, new: RetainedEvents, versions: int,
     """
     events = new if old is None else RetainedEvents.concat([old, new])
     assert events.streams is not None
-    of_keys = codes.apply(events).keys
-    assert of_keys is not None
+    key_codes = codes.apply(events).keys
+    assert key_codes is not None
     assert events.ends is not None
     rows = np.flatnonzero(events.streams == versions)
-    rows = rows[np.lexsort((events.times[rows], of_keys[rows]))]
-    keys, following = of_keys[rows], np.full(len(rows), FOREVER)
+    rows = rows[np.lexsort((events.times[rows], key_codes[rows]))]
+    keys, following = key_codes[rows], np.full(len(rows), FOREVER)
     following[:-1] = np.where(keys[1:] == keys[:-1], events.times[rows[1:]], FOREVER)
     ends = events.ends.copy()
     ends[rows] = np.minimum(ends[rows], following)
@@ -113,39 +113,39 @@ class WaitingEdges:
         waiting = self._waiting
         events = RetainedEvents.concat([held for held in (live, waiting, new.events) if held is not None])
         assert events.ends is not None
-        first = len(events) - len(new.events)
-        ending = np.zeros(len(events), np.bool_)
-        ending[first:] = new.end_edges
+        first_new = len(events) - len(new.events)
+        is_end_edge = np.zeros(len(events), np.bool_)
+        is_end_edge[first_new:] = new.end_edges
         if waiting is not None:
-            ending[first - len(waiting) : first] = True
-        closed = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
+            is_end_edge[first_new - len(waiting) : first_new] = True
+        closed_until = np.full(len(events), NONE) if events.closed_until is None else events.closed_until
         ends = events.ends.copy()
         matched = np.zeros(len(events), np.bool_)
         edges = self._edges(events)
-        opened: dict[int, deque[int]] = defaultdict(deque)
-        early: dict[int, deque[int]] = defaultdict(deque)
-        for row in np.flatnonzero(np.isin(edges, edges[ending])).tolist():
+        open_starts: dict[int, deque[int]] = defaultdict(deque)
+        early_ends: dict[int, deque[int]] = defaultdict(deque)
+        for row in np.flatnonzero(np.isin(edges, edges[is_end_edge])).tolist():
             edge = int(edges[row])
-            if ending[row]:
-                if opened[edge]:
-                    ends[opened[edge].popleft()] = events.ends[row]
+            if is_end_edge[row]:
+                if open_starts[edge]:
+                    ends[open_starts[edge].popleft()] = events.ends[row]
                     matched[row] = True
                 else:
-                    early[edge].append(row)
+                    early_ends[edge].append(row)
             elif ends[row] == FOREVER:
                 # An end edge that had expired when this start came does not match, wherever batches end.
-                if early[edge] and events.ends[early[edge][0]] >= closed[row]:
-                    end = early[edge].popleft()
+                if early_ends[edge] and events.ends[early_ends[edge][0]] >= closed_until[row]:
+                    end = early_ends[edge].popleft()
                     ends[row] = events.ends[end]
                     matched[end] = True
                 else:
-                    opened[edge].append(row)
+                    open_starts[edge].append(row)
         # A start that was moved to its end or beyond leaves no event, in whichever order the two came (SI-13).
-        nothing = ~ending & (ends <= events.times)
-        unaccounted = nothing if events.accounted is None else nothing & ~events.accounted
-        self._router.ledger.count_chosen(self._node, "unwindowed", _streams(events), matched | unaccounted)
-        self._waiting = events.take(np.flatnonzero(ending & ~matched))
-        return replace(events, ends=ends).take(np.flatnonzero(~ending & ~nothing))
+        is_empty = ~is_end_edge & (ends <= events.times)
+        unaccounted = is_empty if events.accounted is None else is_empty & ~events.accounted
+        self._router.ledger.count_chosen(self._node, "unwindowed", _input_of_each_event(events), matched | unaccounted)
+        self._waiting = events.take(np.flatnonzero(is_end_edge & ~matched))
+        return replace(events, ends=ends).take(np.flatnonzero(~is_end_edge & ~is_empty))
 
     def expire(self, frontier: int | None) -> None:
         """Rejects end edges that can match no start any more, because they end before the frontier (microseconds). One
@@ -156,8 +156,8 @@ class WaitingEdges:
         assert waiting.ends is not None
         ended = waiting.ends < (NONE if frontier is None else frontier)
         if ended.any():
-            places = np.flatnonzero(ended)
-            unmatched, inputs = take_rows(waiting.payload, places), _streams(waiting)[places]
+            indices = np.flatnonzero(ended)
+            unmatched, inputs = take_rows(waiting.payload, indices), _input_of_each_event(waiting)[indices]
             refuse_end_edges(self._node, unmatched, inputs, router.context.clock, router.ledger, router.emit)
         self._waiting = waiting.take(np.flatnonzero(~ended))
 
@@ -176,12 +176,12 @@ class WaitingEdges:
         assert events.edges is not None
         lifetime = self._node.bolt.settings.lifetime
         assert lifetime is not None
-        numbers = [pa.array(events.edges), pa.array(_streams(events))]
+        numbers = [pa.array(events.edges), pa.array(_input_of_each_event(events))]
         return value_codes([*numbers, *(comparable(events.payload.column(name)) for name in lifetime.edge_key)])[0]
 
 
-def _streams(held: RetainedEvents) -> NDArray[np.int8]:
-    return np.zeros(len(held), np.int8) if held.streams is None else held.streams
+def _input_of_each_event(events: RetainedEvents) -> NDArray[np.int8]:
+    return np.zeros(len(events), np.int8) if events.streams is None else events.streams
 
 
 # The watermarks of a task's keys, if each key has its own (AZ-15).
@@ -195,7 +195,7 @@ class KeyWatermarks:
     substreams: Substreams
 
     @staticmethod
-    def restored(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
+    def restore(node: WindowedNode, state: AssignedState, store: SegmentStore) -> KeyWatermarks | None:
         """Returns the watermarks of keys from a task's state; None if the bolt has one watermark for all keys."""
         settings = node.bolt.settings
         if not (settings.watermark_per_key and node.event_time):
@@ -212,16 +212,16 @@ class KeyWatermarks:
         self, keys: NDArray[np.int64], times: NDArray[np.int64], advancing: NDArray[np.bool_], values: pa.Table
     ) -> Marks:
         """Called as ``KeyMarks`` is: once, with the events of a batch in order of arrival."""
-        own, after = self.substreams.advance(keys, times, advancing, values)
-        own = np.maximum(own, self.substreams.floor)
-        return Marks(own, own, after)
+        marks, marks_after = self.substreams.advance(keys, times, advancing, values)
+        marks = np.maximum(marks, self.substreams.floor)
+        return Marks(marks, marks, marks_after)
 
     def span(self, keys: NDArray[np.int64], upto: int | None) -> tuple[Limit, Limit]:
         """Returns the range of window ends to evaluate for each event, by the code of its key: after the first time,
         and up to the second. ``upto``: the current frontier."""
         previous, current = self.substreams.limits(keys)
-        closed = self.node.closed_until_at
-        return closed(previous), FOREVER if upto == FOREVER else closed(current)
+        closed_until_at = self.node.closed_until_at
+        return closed_until_at(previous), FOREVER if upto == FOREVER else closed_until_at(current)
 
     def write(self, writer: SegmentWriter) -> Ref | None:
         """Writes the watermarks; returns None if there are none."""
@@ -247,7 +247,7 @@ class TaskKnownKeys:
         """``until``: the time for which a key is known after its last window with events."""
         self._until, self._node, self._end, self._stored = until, node, item.end, before.known
         self._known = (
-            KnownKeys.empty(_key_columns(node)) if before.known is None else KnownKeys(store.read(before.known))
+            KnownKeys.empty(_key_schema(node)) if before.known is None else KnownKeys(store.read(before.known))
         )
         self._listed: NDArray[np.int64] | None = None
         if node.listed is not None:
@@ -286,12 +286,12 @@ class TaskKnownKeys:
         time up to which the watermark has closed windows, or the end of the last window that may hold the bolt's latest
         event."""
         if self._end.latest == NONE:
-            return self._end.reached
+            return self._end.closed_until
         assert grid.last_end is not None
-        return max(self._end.reached, int(grid.last_end(np.array([self._end.latest]), None)[0]))
+        return max(self._end.closed_until, int(grid.last_end(np.array([self._end.latest]), None)[0]))
 
 
-def _key_columns(node: WindowedNode) -> pa.Schema:
+def _key_schema(node: WindowedNode) -> pa.Schema:
     columns = [node.schema.field(name) for name in node.bolt.settings.key]
     return pa.schema([(column.name, value_type(column.type)) for column in columns])
 
@@ -389,7 +389,7 @@ class Evaluations:
         settings = node.bolt.settings
         self._node, self._task, self._keys = node, item.task, keys
         self._sums, self._traced = sums, traced
-        self._latest = max(item.end.latest, item.end.reached - 1)
+        self._latest = max(item.end.latest, item.end.closed_until - 1)
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
@@ -429,16 +429,18 @@ class Evaluations:
         """Yields the due windows. Takes the flags of all events before the evaluation, and returns their flags
         afterwards (ACCOUNTED, NOT_LIVE)."""
         chosen = np.flatnonzero((flags[: scope.count] & NOT_LIVE) == 0)
-        whole = len(chosen) == len(scope.events)
-        held = replace(scope.events if whole else scope.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0)
+        all_chosen = len(chosen) == len(scope.events)
+        events = replace(
+            scope.events if all_chosen else scope.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0
+        )
         windows = AssignedWindows(
-            self._node.assigners, held, self._node.streams, keys=self._node.keys,
+            self._node.assigners, events, self._node.streams, keys=self._node.keys,
             task=self._task, fired_at_limit=self._released,
             last_fired=None if scope.last is None else (scope.last, chosen),
             sums=self._sums, traced=self._traced, latest=self._latest,
         )  # fmt: skip
-        span = self._span(windows, held, scope)
-        for window in self._due(windows, span, scope):
+        span = self._span(windows, events, scope)
+        for window in self._due_windows(windows, span, scope):
             end = int(window.windows.ends.max(initial=NONE)) if isinstance(window, FiredSums) else window.end_timestamp
             self.last_end = max(end, NONE if self.last_end is None else self.last_end)
             yield window
@@ -470,13 +472,15 @@ class Evaluations:
         """Writes the windows released exactly at the last limit; returns None if there are none."""
         return writer.add(self._released.table()) if len(self._released) else None
 
-    def _span(self, windows: AssignedWindows, held: RetainedEvents, scope: EvaluationScope) -> Span:
+    def _span(self, windows: AssignedWindows, events: RetainedEvents, scope: EvaluationScope) -> Span:
         if self._keys is None:
             return Span(scope.after, NONE if scope.upto is None else scope.upto)
-        assert held.keys is not None
-        return windows.span_of(*self._keys.span(held.keys, scope.upto))
+        assert events.keys is not None
+        return windows.span_of(*self._keys.span(events.keys, scope.upto))
 
-    def _due(self, windows: AssignedWindows, span: Span, scope: EvaluationScope) -> Iterator[TupleWindow | FiredSums]:
+    def _due_windows(
+        self, windows: AssignedWindows, span: Span, scope: EvaluationScope
+    ) -> Iterator[TupleWindow | FiredSums]:
         """Yields the due windows, then records when the next ones are due."""
         empty = None if self._known is None else self._known.empty_windows(scope.upto)
         decisions: PaneDecisions | None = None
@@ -509,9 +513,9 @@ class AssignedTask:
         self._evaluate_before: tuple[tuple[int, int], ...] = ()
         """See ``Admitted.evaluate_before``."""
         self._edges = WaitingEdges(node, router, before.end_edges)
-        self._keys = KeyWatermarks.restored(node, before, store)
+        self._keys = KeyWatermarks.restore(node, before, store)
         self._codes = KeyCodes.restore(node.keys, store, before.codes)
-        self._batch, traced = router.context.batch, router.context.traced
+        self._batch, traced = router.context.batch, router.context.tracing
         self._sums = node.run_sums(traced)
         self._evaluations = Evaluations(
             item, node, before, store, self._keys, self._codes, sums=self._sums, traced=traced
@@ -534,16 +538,16 @@ class AssignedTask:
         """Takes the admitted events of the batch."""
         versions, new = self._node.versions_input, admitted.events
         if versions is not None and new.streams is not None and (new.streams == versions).any():
-            self._events.replace_all(end_versions(self._still_needed(), new, versions, self._codes))
+            self._events.replace_all(end_versions(self._needed_old_events(), new, versions, self._codes))
         elif self._edges.may_match(admitted):  # all events are then written again
-            events = self._edges.match(self._still_needed(), admitted)
+            events = self._edges.match(self._needed_old_events(), admitted)
             self._events.replace_all(events if len(events) else None)
         elif self._sums is not None:
-            self._events.new, self._evaluate_before = self._folded(self._sums, admitted)
+            self._events.new, self._evaluate_before = self._fold(self._sums, admitted)
         else:
             self._events.new, self._evaluate_before = admitted.events, admitted.evaluate_before
 
-    def _folded(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
+    def _fold(self, sums: RunSums, admitted: Admitted) -> tuple[RetainedEvents, tuple[tuple[int, int], ...]]:
         """Returns the admitted events, folded to rows with partial results, and the indices before which windows must
         be evaluated.
 
@@ -552,21 +556,21 @@ class AssignedTask:
         """
         events, old = admitted.events, self._events.old.live() if sums.depends_on_counts else None
         assert old is None or not admitted.evaluate_before  # only lateness by window sets these
-        codes, before = self._codes_of(events, old)
-        rows, limits, first = list[RetainedEvents](), list[tuple[int, int]](), 0
+        codes, before = self._key_codes(events, old)
+        rows, limits, start = list[RetainedEvents](), list[tuple[int, int]](), 0
         stops: list[tuple[int, int | None]] = [*admitted.evaluate_before, (len(events), None)]
         with bolt_failure(self._node.name, self._batch, "in adding up events"):
             for stop, limit in stops:
-                if first < stop:
-                    whole = stop - first == len(events)
-                    part = events if whole else events.take(np.arange(first, stop))
-                    rows.append(sums.fold(part, codes if codes is None or whole else codes[first:stop], before))
-                    first = stop
+                if start < stop:
+                    is_all = stop - start == len(events)
+                    part = events if is_all else events.take(np.arange(start, stop))
+                    rows.append(sums.fold(part, codes if codes is None or is_all else codes[start:stop], before))
+                    start = stop
                 if limit is not None:
                     limits.append((sum(map(len, rows)), limit))
         return RetainedEvents.concat(rows), tuple(limits)
 
-    def _codes_of(
+    def _key_codes(
         self, events: RetainedEvents, old: RetainedEvents | None
     ) -> tuple[NDArray[np.int64] | None, RetainedEvents | None]:
         """Returns the codes of the keys of events, and the old rows with their codes. The codes only distinguish
@@ -574,7 +578,7 @@ class AssignedTask:
         coder = KeyCodes(self._node.keys)
         if old is None:
             return coder.apply(events).keys, None
-        codes = coder.apply(RetainedEvents.concat([_of_keys(each, self._node) for each in (old, events)])).keys
+        codes = coder.apply(RetainedEvents.concat([_with_keys_only(each, self._node) for each in (old, events)])).keys
         assert codes is not None
         return codes[len(old) :], replace(old, keys=codes[: len(old)])
 
@@ -586,10 +590,10 @@ class AssignedTask:
                 self._evaluations.note_earliest(int(self._events.new.times.min()))
             return
         self._listed = self._node.list_of_keys
-        old = self._still_needed()
+        old = self._needed_old_events()
         parts = [part for part in (old, self._events.new) if part is not None]
         if self._evaluations.needs_no_events or any(part.has_live for part in parts):
-            events = self._codes.apply(RetainedEvents.concat(parts or [no_events(self._node)]), self._kept_by_key())
+            events = self._codes.apply(RetainedEvents.concat(parts or [no_events(self._node)]), self._key_tables())
             self._flags = yield from self._evaluate(events, 0 if old is None else len(old))
         else:
             self._evaluations.forget()
@@ -617,29 +621,29 @@ class AssignedTask:
             panes=evaluations.write_panes(writer),
             released=evaluations.write_released(writer),
             end_edges=None if edges is None else edges.ref,
-            codes=self._codes.write(writer, self._coded, self._flags, self._kept_by_key() if len(self._codes) else []),
+            codes=self._codes.write(writer, self._coded, self._flags, self._key_tables() if len(self._codes) else []),
         )
         accounted = self._events.accounted_by_stream(self._flags)
         return TaskSnapshot(windows, refs, accounted, evaluations.counts)
 
     def _code(self, arriving: RetainedEvents) -> NDArray[np.int64]:
         """Returns the code of each arriving event's key, the same as in stored events and windows."""
-        old = self._events.old.live(*self._columns_of_keys)
-        parts = [arriving] if old is None else [_of_keys(old, self._node), _of_keys(arriving, self._node)]
-        keys = self._codes.apply(RetainedEvents.concat(parts), self._kept_by_key()).keys
+        old = self._events.old.live(*self._key_column_names)
+        parts = [arriving] if old is None else [_with_keys_only(old, self._node), _with_keys_only(arriving, self._node)]
+        keys = self._codes.apply(RetainedEvents.concat(parts), self._key_tables()).keys
         assert keys is not None
         return keys[len(keys) - len(arriving) :]
 
     def _live(self, *columns: str) -> RetainedEvents | None:
         """Returns the live events of earlier batches, with the codes of their keys."""
-        old = self._events.old.live(*dict.fromkeys([*columns, *self._columns_of_keys]) if columns else ())
-        return None if old is None else self._codes.apply(old, self._kept_by_key())
+        old = self._events.old.live(*dict.fromkeys([*columns, *self._key_column_names]) if columns else ())
+        return None if old is None else self._codes.apply(old, self._key_tables())
 
     @property
-    def _columns_of_keys(self) -> list[str]:
+    def _key_column_names(self) -> list[str]:
         return list(dict.fromkeys(name for names in self._node.keys for name in names))
 
-    def _kept_by_key(self) -> list[pa.Table]:
+    def _key_tables(self) -> list[pa.Table]:
         """Returns tables of keys that may have no events: their codes and values."""
         marks = None if self._keys is None else self._keys.substreams.complete_table()
         return [table for table in (marks, self._evaluations.known_keys) if table is not None]
@@ -656,12 +660,12 @@ class AssignedTask:
         next_end = self._evaluations.next_end
         return (next_end is not None and next_end <= frontier) or (new is not None and int(new.times.min()) <= frontier)
 
-    def _still_needed(self) -> RetainedEvents | None:
+    def _needed_old_events(self) -> RetainedEvents | None:
         return self._events.old.needed() if self._node.keeps_last_window else self._events.old.live()
 
-    def _evaluate(self, events: RetainedEvents, old: int) -> Generator[Firing, None, NDArray[np.uint8]]:
-        """Yields the due windows of these events, and returns their flags. The first ``old`` events are from earlier
-        batches."""
+    def _evaluate(self, events: RetainedEvents, old_count: int) -> Generator[Firing, None, NDArray[np.uint8]]:
+        """Yields the due windows of these events, and returns their flags. The first ``old_count`` events are from
+        earlier batches."""
         frontiers, run = self._item.frontiers, self._evaluations.run
         self._coded = events.keys
         flags = events.flags() & np.uint8(ACCOUNTED | NOT_LIVE)
@@ -669,7 +673,7 @@ class AssignedTask:
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:
             upto = max(after, limit)
-            flags = yield from run(EvaluationScope(events, old + index, after, upto, last), flags)
+            flags = yield from run(EvaluationScope(events, old_count + index, after, upto, last), flags)
             yield from self._still_open()
             after = upto
         self._raise_floor(self._item.end.floor)
@@ -689,7 +693,7 @@ class AssignedTask:
             self._keys.substreams.raise_floor(floor)
 
 
-def _of_keys(held: RetainedEvents, node: WindowedNode) -> RetainedEvents:
+def _with_keys_only(events: RetainedEvents, node: WindowedNode) -> RetainedEvents:
     """Returns the events with only their keys as payload."""
-    values = key_rows(held.payload, held.streams, node.keys)
-    return RetainedEvents(times=held.times, payload=values, keys=held.keys)
+    values = key_rows(events.payload, events.streams, node.keys)
+    return RetainedEvents(times=events.times, payload=values, keys=events.keys)

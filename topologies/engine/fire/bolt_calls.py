@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Emitted:
+class _EmittedRows:
     """Rows of one window or of several."""
 
     rows: pa.Table | LooseRows
@@ -69,17 +69,17 @@ class Emissions:
     def __init__(self, node: WindowedNode, watermark: int | None = None) -> None:
         """``watermark``: the bolt's, at the end of the batch; None before the first."""
         self.node, self._watermark = node, watermark
-        self._by_stream: list[tuple[str, list[_Emitted]]] = []
+        self._by_stream: list[tuple[str, list[_EmittedRows]]] = []
 
     def add(self, emitted: Iterable[tuple[str, pa.Table | LooseRows]], window: TupleWindow) -> None:
         """Adds the rows that a window has emitted."""
         for stream, rows in emitted:
-            self._add(stream, _Emitted(rows, self._time(window), window))
+            self._add(stream, _EmittedRows(rows, self._time(window), window))
 
     def add_all(self, stream: str, table: pa.Table, index: NDArray[np.int64], windows: Sequence[TupleWindow]) -> None:
         """Adds the rows that several windows have emitted; ``index``: the window of each row."""
         times = np.array([self._time(window) for window in windows], np.int64)[index]
-        self._add(stream, _Emitted(table, times, windows[0]))
+        self._add(stream, _EmittedRows(table, times, windows[0]))
 
     def _time(self, window: TupleWindow) -> int:
         """Returns the time of a window's rows. If ``on_end`` fires a window before the watermark when the streams end,
@@ -94,7 +94,7 @@ class Emissions:
         """True if ``on_end`` is called at the end of a key instead, which no watermark has passed."""
         return forget_after(self.node.trigger, self.node.eviction) is not None
 
-    def _add(self, stream: str, emitted: _Emitted) -> None:
+    def _add(self, stream: str, emitted: _EmittedRows) -> None:
         if not self._by_stream or self._by_stream[-1][0] != stream:
             self._by_stream.append((stream, []))
         self._by_stream[-1][1].append(emitted)
@@ -102,9 +102,9 @@ class Emissions:
     def tables(self, batch: int) -> Iterator[tuple[str, pa.Table, NDArray[np.int64]]]:
         """Yields (stream, rows, times in microseconds) in order of emission."""
         for stream, emitted in self._by_stream:
-            yield stream, self._joined(self.node.outputs[stream], emitted, batch), _times(emitted)
+            yield stream, self._join_rows(self.node.outputs[stream], emitted, batch), _times(emitted)
 
-    def _joined(self, schema: pa.Schema, emitted: list[_Emitted], batch: int) -> pa.Table:
+    def _join_rows(self, schema: pa.Schema, emitted: list[_EmittedRows], batch: int) -> pa.Table:
         """Returns the rows as one table. Consecutive single rows are converted together, which is much cheaper."""
         tables: list[pa.Table] = []
         for loose, group in groupby(emitted, key=lambda emission: isinstance(emission.rows, list)):
@@ -116,13 +116,13 @@ class Emissions:
                 tables.append(from_rows([row for each in members for row in each.rows], schema))
             except SchemaError:
                 for each in members:  # again, one by one, to find the window that failed
-                    with bolt_failure(self.node.name, batch, place(each.window), task=each.window.task):
+                    with bolt_failure(self.node.name, batch, window_in_words(each.window), task=each.window.task):
                         from_rows(each.rows, schema)
                 raise
         return pa.concat_tables(tables)
 
 
-def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
+def _times(emitted: Sequence[_EmittedRows]) -> NDArray[np.int64]:
     """Returns the time of each row."""
     if all(isinstance(each.times, int) for each in emitted):
         times = np.array([each.times for each in emitted], np.int64)
@@ -130,10 +130,10 @@ def _times(emitted: Sequence[_Emitted]) -> NDArray[np.int64]:
     return np.concatenate([np.broadcast_to(each.times, len(each.rows)) for each in emitted])
 
 
-def places(windows: Sequence[TupleWindow]) -> str:
+def windows_in_words(windows: Sequence[TupleWindow]) -> str:
     """Returns the task and the windows of a call with several windows, for error messages."""
     if len(windows) == 1:
-        return place(windows[0])
+        return window_in_words(windows[0])
     task, last = windows[0].task, max(window.end_timestamp for window in windows)
     starts = [window.start_timestamp for window in windows if window.start_timestamp is not None]
     return (
@@ -141,7 +141,7 @@ def places(windows: Sequence[TupleWindow]) -> str:
     )
 
 
-def place(window: TupleWindow) -> str:
+def window_in_words(window: TupleWindow) -> str:
     """Returns the task and the window of a call, for error messages."""
     count = f"{len(window)} event{'s' if len(window) != 1 else ''}"
     if window.start_timestamp is None:
@@ -171,7 +171,7 @@ class CallLimits:
         """Raises BoltError for a window with more bytes than the limit."""
         if self._bytes is not None and (size := window.table.nbytes) > self._bytes:
             raise self._error(
-                f"was to be called with {size:,} bytes {place(window)}",
+                f"was to be called with {size:,} bytes {window_in_words(window)}",
                 f"with_limits(window_bytes={self._bytes}) allows no more",
                 "shorten the window, give it a key, name the columns that it needs (reads), or raise the limit",
             )
@@ -208,11 +208,11 @@ class FiredWindows:
     """Records the windows that fire in one task and batch."""
 
     def __init__(self, node: WindowedNode, context: Context, ledger: Ledger) -> None:
-        self._node, self._batch, self._ledger, self._traced = node, context.batch, ledger, context.traced
+        self._node, self._batch, self._ledger, self._tracing = node, context.batch, ledger, context.tracing
         self._ends: list[int] | None = [] if context.notes_window_ends else None
         sampled = context.samples_traces and carries_contexts(node.schema)
         self._contexts = TraceContexts() if sampled else None
-        self.wanted = context.notes_window_ends or context.traced or sampled
+        self.wanted = context.notes_window_ends or context.tracing or sampled
         """True if records are wanted."""
 
     def note(self, window: TupleWindow) -> None:
@@ -220,8 +220,8 @@ class FiredWindows:
         if self._ends is not None:
             self._ends.append(window.end_timestamp)
         if self._contexts is not None:
-            self._contexts.look_at(window)
-        if self._traced:
+            self._contexts.sample_window(window)
+        if self._tracing:
             self._ledger.trace("windows", window_row(self._node, self._batch, window))
 
     def record(self) -> None:
@@ -229,7 +229,7 @@ class FiredWindows:
         if self._ends:
             self._ledger.note_window_ends(self._node, self._ends)
         if self._contexts is not None:
-            self._ledger.note_trace_contexts(self._node, self._contexts.of_ends)
+            self._ledger.note_trace_contexts(self._node, self._contexts.by_window_end)
 
 
 # Retractions: a window that fires again first emits the rows of its last firing, marked as retracted.
@@ -242,13 +242,13 @@ Span = tuple[int, int]
 class Retractions:
     """Remembers the rows that each open window of a task last emitted."""
 
-    def __init__(self, node: WindowedNode, shown: Mapping[str, Ref], store: SegmentStore) -> None:
-        """``shown``: the rows of earlier batches, by output stream, as ``save`` wrote them."""
+    def __init__(self, node: WindowedNode, stored: Mapping[str, Ref], store: SegmentStore) -> None:
+        """``stored``: the rows of earlier batches, by output stream, as ``save`` wrote them."""
         self.schemas = node.bolt.output_schemas()
         self._merging = [assigner.merges for assigner in node.assigners]
-        self._shown = defaultdict[tuple[int, int], dict[Span, dict[str, pa.Table]]](dict)
+        self._last_rows = defaultdict[tuple[int, int], dict[Span, dict[str, pa.Table]]](dict)
         """By kind and key, and by window: the rows of the last firing, by output stream."""
-        for stream, ref in shown.items():
+        for stream, ref in stored.items():
             self._load(stream, store.read(ref))
 
     def rows(
@@ -257,17 +257,17 @@ class Retractions:
         """Yields (stream, rows) of a firing: first the retracted rows, then the new rows of the window."""
         assert window.ident is not None
         kind, key, start, end = window.ident
-        known = self._shown[kind, key]
-        for superseded in self._superseded(kind, known, start, end):
-            for stream, table in known.pop(superseded).items():
-                yield stream, _marked(table, retract=True)
+        rows_by_window = self._last_rows[kind, key]
+        for superseded in self._superseded(kind, rows_by_window, start, end):
+            for stream, table in rows_by_window.pop(superseded).items():
+                yield stream, _with_retract_flag(table, retract=True)
         emitted_now: dict[str, list[pa.Table]] = {}
         for stream, emission in emitted:
             table = from_rows(emission, self.schemas[stream]) if isinstance(emission, list) else emission
             emitted_now.setdefault(stream, []).append(table)
-            yield stream, _marked(table, retract=False)
+            yield stream, _with_retract_flag(table, retract=False)
         if window.pane is not None and not window.pane.last and emitted_now:
-            known[start, end] = {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}
+            rows_by_window[start, end] = {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}
 
     def keep(self, windows: PaneStates) -> None:
         """Forgets the rows of all windows except these, which are open after an evaluation.
@@ -275,30 +275,32 @@ class Retractions:
         Called before another window can overlap a closed one. Until then each window that has fired is an open window
         of its key, is contained in one, or has been cut into several.
         """
-        before, self._shown = self._shown, defaultdict(dict)
+        before, self._last_rows = self._last_rows, defaultdict(dict)
         keys = np.array(list({key for _, key in before}), np.int64)
         columns = np.stack([windows.kind, windows.key, windows.start, windows.end], axis=1)
         for kind, key, start, end in columns[np.isin(windows.key, keys)].tolist():
             if (kind, key) in before:
-                known = before[kind, key]
-                for span in self._superseded(kind, known, start, end):
-                    self._shown[kind, key][span] = known[span]
+                rows_by_window = before[kind, key]
+                for span in self._superseded(kind, rows_by_window, start, end):
+                    self._last_rows[kind, key][span] = rows_by_window[span]
 
     def save(self, writer: SegmentWriter) -> dict[str, Ref]:
         """Writes the rows; returns their references by output stream."""
         parts: dict[str, list[pa.Table]] = {}
-        for (kind, key), windows in self._shown.items():
+        for (kind, key), windows in self._last_rows.items():
             for (start, end), rows in windows.items():
                 for stream, table in rows.items():
                     parts.setdefault(stream, []).append(_with_ident(table, (kind, key, start, end)))
         return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
-    def _superseded(self, kind: int, known: Mapping[Span, object], start: int, end: int) -> list[Span]:
+    def _superseded(self, kind: int, rows_by_window: Mapping[Span, object], start: int, end: int) -> list[Span]:
         """Returns the windows of a key that this window replaces: it is equal to them, contains them, or is contained
         in them."""
         if not self._merging[kind]:
-            return [(start, end)] if (start, end) in known else []
-        return [span for span in known if span[0] < end and start < span[1]]  # windows of a key overlap only then
+            return [(start, end)] if (start, end) in rows_by_window else []
+        return [
+            span for span in rows_by_window if span[0] < end and start < span[1]
+        ]  # windows of a key overlap only then
 
     def _load(self, stream: str, table: pa.Table) -> None:
         idents = np.stack([table.column(name).to_numpy() for name in RETRACTION_COLUMNS], axis=1)
@@ -307,10 +309,10 @@ class Retractions:
         for low, high in pairwise([0, *steps.tolist(), table.num_rows]):
             if low < high:
                 kind, key, start, end = idents[low].tolist()
-                self._shown[kind, key].setdefault((start, end), {})[stream] = rows.slice(low, high - low)
+                self._last_rows[kind, key].setdefault((start, end), {})[stream] = rows.slice(low, high - low)
 
 
-def _marked(table: pa.Table, *, retract: bool) -> pa.Table:
+def _with_retract_flag(table: pa.Table, *, retract: bool) -> pa.Table:
     return table.append_column(RETRACT, pa.array(np.full(table.num_rows, retract)))
 
 
@@ -326,7 +328,7 @@ def _with_ident(table: pa.Table, ident: Ident) -> pa.Table:
 _EVENTS_AT_ONCE, _WINDOWS_AT_ONCE = 1 << 20, 1 << 16
 _MANY_EVENTS = 1 << 14
 """Windows with at most this many events are not measured in bytes."""
-_OF_MEMORY = 8
+_PART_OF_MEMORY = 8
 """A window is large if it takes more than this part of the memory."""
 
 
@@ -337,13 +339,13 @@ class BoltCalls:
         self.node, self.task, self.router, self.context = node, item.task, router, router.context
         self.before, self._frontier = item.state.bolt, item.frontiers.current
         self._watermark = item.end.watermark if node.event_time else None
-        self._fired = self._joined = self._suppressed = 0
+        self._fired = self._joined_windows = self._suppressed = 0
         self._forgot = False
         self._emitted: dict[str, int] = {}
         self._counters: Counter[str] = Counter()
         self._bolt: TaskBolt | None = None
         self._position = worker_position()
-        self._reads, self._many = ColumnReads(), _MANY_EVENTS
+        self._reads, self._largest_events = ColumnReads(), _MANY_EVENTS
         self._large_window: tuple[int, int] | None = None
         self._limits = CallLimits.of(node, item.task, self.context.batch)
         self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
@@ -356,8 +358,8 @@ class BoltCalls:
             Emissions(self.node, self._watermark),
             _GatheredWindows(),
         )
-        watched = FiredWindows(node, context, self.router.ledger)
-        note = watched.note if watched.wanted else None
+        fired_windows = FiredWindows(node, context, self.router.ledger)
+        note = fired_windows.note if fired_windows.wanted else None
         for window in cast("Iterable[Firing]", firings):  # bolts without windows use EventCalls
             if isinstance(window, SummedWindows | FiredSums):
                 self._join(window, outputs)
@@ -372,20 +374,20 @@ class BoltCalls:
                 continue
             if self._is_suppressed(window):
                 continue
-            bolt = cast("WindowedBolt", self._ready())
+            bolt = cast("WindowedBolt", self._prepared_bolt())
             self._fired += 1
             if note is not None:
                 note(window)
             if self._limits is not None:
                 self._limits.check(window)
-            if not self._at_once:
+            if not self._takes_many_windows:
                 self._call(bolt, window, outputs)
             elif gathered.add(window):
                 self._call_all(gathered, outputs)
         self._call_all(gathered, outputs)
         if self._position is not None:
             self._position.leave()
-        watched.record()
+        fired_windows.record()
         self._note_work()
         for stream, table, times in outputs.tables(context.batch):
             self._emit(stream, table, times)
@@ -399,22 +401,28 @@ class BoltCalls:
             if self._limits is None:
                 self._execute(bolt, window, outputs)
             else:
-                self._limits.within(self._execute, (bolt, window, outputs), lambda: place(window))
+                self._limits.within(self._execute, (bolt, window, outputs), lambda: window_in_words(window))
         except BoltError:
             raise
         except USER_EXCEPTIONS as error:
             columns = node.schema.names
             raise failed(
-                node.name, self.context.batch, place(window), error, task=self.task, columns=columns, of_window=True
+                node.name,
+                self.context.batch,
+                window_in_words(window),
+                error,
+                task=self.task,
+                columns=columns,
+                of_window=True,
             ) from error
-        if len(window) > self._many:
-            self._see_large(window)
+        if len(window) > self._largest_events:
+            self._note_large(window)
 
-    def _see_large(self, window: TupleWindow) -> None:
+    def _note_large(self, window: TupleWindow) -> None:
         """Records the bytes of a window if it is the largest so far and takes much of the memory."""
-        self._many = len(window)
+        self._largest_events = len(window)
         size, memory = table_bytes(window), memory_of_process()
-        if memory is not None and size * _OF_MEMORY > memory:
+        if memory is not None and size * _PART_OF_MEMORY > memory:
             self._large_window = max(self._large_window or (0, 0), (size, memory))
 
     def _execute(self, bolt: WindowedBolt, window: TupleWindow, outputs: Emissions) -> None:
@@ -429,14 +437,16 @@ class BoltCalls:
         windows, events = gathered.take()
         if not windows:
             return
-        bolt, node = self._ready(), self.node
+        bolt, node = self._prepared_bolt(), self.node
         assert isinstance(bolt, BatchWindowedBolt)
         if self._position is not None:
             self._position.enter(windows[0], len(windows), events)
         columns = node.schema.names
-        with bolt_failure(node.name, self.context.batch, lambda: places(windows), task=self.task, columns=columns):
+        with bolt_failure(
+            node.name, self.context.batch, lambda: windows_in_words(windows), task=self.task, columns=columns
+        ):
             try:
-                given = self._execute_all(bolt, windows)
+                results = self._execute_all(bolt, windows)
             except BoltError:
                 raise  # no retry window by window: each may take as long
             except Exception:
@@ -444,29 +454,29 @@ class BoltCalls:
                     for window in windows:  # again, one by one, to find the window that failed
                         self._call(bolt, window, Emissions(node))
                 raise
-            emitted = numbered_rows(given, len(windows), node.outputs)
+            emitted = numbered_rows(results, len(windows), node.outputs)
         for stream, table, index in emitted:
             outputs.add_all(stream, table, index, windows)
 
     def _execute_all(self, bolt: BatchWindowedBolt, windows: list[TupleWindow]) -> Any:
-        given = WindowBatch(windows, self._reads)
+        batch = WindowBatch(windows, self._reads)
         if self._limits is None:
-            return bolt.execute_all(given)
-        return self._limits.within(bolt.execute_all, (given,), lambda: places(windows))
+            return bolt.execute_all(batch)
+        return self._limits.within(bolt.execute_all, (batch,), lambda: windows_in_words(windows))
 
-    def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
-        """Writes the state of the bolt; returns it with the counts so far. ``fired``: the snapshot of the windows after
-        the calls."""
+    def snapshot(self, windows: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
+        """Writes the state of the bolt; returns it with the counts so far. ``windows``: the snapshot of the windows
+        after the calls."""
         before, bolt = self.before, self._bolt
-        called = bolt if isinstance(bolt, StatefulTaskBolt) and (self._fired or self._forgot) else None
-        user, needed_until = before.user, before.needed_until if called is None else called.needed_until
+        called_bolt = bolt if isinstance(bolt, StatefulTaskBolt) and (self._fired or self._forgot) else None
+        user, needed_until = before.user, before.needed_until if called_bolt is None else called_bolt.needed_until
         if is_no_longer_needed(needed_until, self._frontier):  # old memories are dropped even without events
             user, needed_until = {}, None
-        elif called is not None:
-            user = self._save_state(called, writer)
+        elif called_bolt is not None:
+            user = self._save_state(called_bolt, writer)
         shown = before.shown if self._retractions is None else self._retractions.save(writer)
         after = replace(before.add_counts(self.done), user=user, shown=shown, needed_until=needed_until)
-        return after.add_counters(fired.counters)
+        return after.add_counters(windows.counters)
 
     @property
     def done(self) -> BoltTaskState:
@@ -479,12 +489,12 @@ class BoltCalls:
         columns = None if reads.reads_all else frozenset(reads.names)
         self.router.work.add(
             self.node.name,
-            BoltWork(columns=columns, called=self._fired - self._joined, large_window=self._large_window),
+            BoltWork(columns=columns, called=self._fired - self._joined_windows, large_window=self._large_window),
         )
 
     def _join(self, fired: SummedWindows | FiredSums, outputs: Emissions) -> None:
-        """Emits the results of windows that are joined from partial sums; if windows retract, adds them to the
-        outputs."""
+        """Emits the results of windows that are joined from partial sums. If windows retract, the results go to
+        ``outputs`` instead."""
         if isinstance(fired, SummedWindows):
             self._join_slices(fired)
         else:
@@ -496,32 +506,32 @@ class BoltCalls:
         if not due:
             return
         self._fired += len(due)
-        self._joined += len(due)
+        self._joined_windows += len(due)
         if self.context.notes_window_ends:
             self.router.ledger.note_window_ends(node, [window.end_timestamp for window in due])
         times = np.array([node.output_time(window) for window in due], np.int64)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
             for joined in summed.slicing.results(due):
-                for row in joined_rows(node, self.context.batch, due, joined) if self.context.traced else ():
+                for row in joined_rows(node, self.context.batch, due, joined) if self.context.tracing else ():
                     self.router.ledger.trace("windows", row)
                 self._emit(DEFAULT_STREAM, joined.rows, times[joined.windows])
 
     def _join_runs(self, fired: FiredSums, outputs: Emissions) -> None:
-        node, first = self.node, self.context.first
+        node, first_output = self.node, self.context.first_output
         ends = fired.windows.ends.tolist()
-        if first is not None:
-            due = np.array([not first.is_after(node.name, end) for end in ends], np.bool_)
+        if first_output is not None:
+            due = np.array([not first_output.is_after(node.name, end) for end in ends], np.bool_)
             self._suppressed += int(np.count_nonzero(~due))
             fired = fired.filter(due)
             ends = fired.windows.ends.tolist()
         if not len(fired):
             return
         self._fired += len(fired)
-        self._joined += len(fired)
+        self._joined_windows += len(fired)
         if self.context.notes_window_ends:
             self.router.ledger.note_window_ends(node, ends)
         with bolt_failure(node.name, self.context.batch, f"in task {self.task} in joining windows", task=self.task):
-            for row in fired_rows(node, self.context.batch, fired) if self.context.traced else ():
+            for row in fired_rows(node, self.context.batch, fired) if self.context.tracing else ():
                 self.router.ledger.trace("windows", row)
             joined = fired.results()
         if self._retractions is None:
@@ -536,40 +546,40 @@ class BoltCalls:
 
     def _is_suppressed(self, window: TupleWindow) -> bool:
         """True if a window ends before the first output of the run; counts such windows."""
-        first = self.context.first
-        if first is None or not first.is_after(self.node.name, window.end_timestamp):
+        first_output = self.context.first_output
+        if first_output is None or not first_output.is_after(self.node.name, window.end_timestamp):
             return False
         self._suppressed += 1
         return True
 
     def _emit(self, stream: str, table: pa.Table, times: NDArray[np.int64] | None) -> None:
-        here = self._emitted.get(stream, 0)
-        self._emitted[stream] = here + table.num_rows
-        first = self.before.emitted.get(stream, 0) + here
-        positions = np.arange(first, first + table.num_rows)
+        emitted_before = self._emitted.get(stream, 0)
+        self._emitted[stream] = emitted_before + table.num_rows
+        first_position = self.before.emitted.get(stream, 0) + emitted_before
+        positions = np.arange(first_position, first_position + table.num_rows)
         # With concurrent calls, none knows how many rows the others emit.
-        placed = not self.node.bolt.parallel_windows
-        self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock, placed))
+        has_positions = not self.node.bolt.parallel_windows
+        self.router.emit((self.node.name, stream), Rows(table, times, positions, self.context.clock, has_positions))
 
     def _forget(self, key: Any) -> None:
-        bolt, self._forgot = self._ready(), True
+        bolt, self._forgot = self._prepared_bolt(), True
         where = f"in task {self.task} in forgetting {key!r}"
         with bolt_failure(self.node.name, self.context.batch, where, task=self.task):
             bolt.forget(key)
 
-    def _ready(self) -> TaskBolt:
+    def _prepared_bolt(self) -> TaskBolt:
         """Returns the bolt of this task, which is prepared at the first call."""
         if self._bolt is None:
-            self._bolt = self._prepared()
+            self._bolt = self._prepare()
         return self._bolt
 
     @cached_property
-    def _at_once(self) -> bool:
+    def _takes_many_windows(self) -> bool:
         """True if the bolt is called for many windows at once, and has no ``execute`` of its own."""
-        execute = getattr(cast("WindowedBolt", self._ready()).execute, "__func__", None)
+        execute = getattr(cast("WindowedBolt", self._prepared_bolt()).execute, "__func__", None)
         return self._retractions is None and execute is BatchWindowedBolt.execute
 
-    def _prepared(self) -> TaskBolt:
+    def _prepare(self) -> TaskBolt:
         node, context = self.node, self.context
         settings = node.bolt.settings  # settings never change, and copying them costs more than the rest
         bolt = deepcopy(node.bolt, {id(settings): settings})

@@ -58,38 +58,40 @@ class StoredKeys:
         self._tables = tables
         self.codes: NDArray[np.int64] = _NO_KEYS if table is None else table.column(KEY_COLUMN).to_numpy()
 
-    def of(self, codes: NDArray[np.int64]) -> list[dict[str, Any] | None]:
+    def states_of(self, codes: NDArray[np.int64]) -> list[dict[str, Any] | None]:
         """Returns the states of keys; None for keys without one."""
         if self.table is None or not len(self.codes):
             return [None] * len(codes)
-        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
-        known = self.codes[places] == codes
-        rows = take_rows(self.table, places[known])
+        indices = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        has_state = self.codes[indices] == codes
+        rows = take_rows(self.table, indices[has_state])
         texts = rows.column(STATE_COLUMN).to_pylist()
         columns = {name: rows.column(state_column(name)).combine_chunks() for name, _ in self._tables}
         found: list[dict[str, Any] | None] = [None] * len(codes)
-        for row, (place, text) in enumerate(zip(np.flatnonzero(known).tolist(), texts, strict=True)):
+        for row, (index, text) in enumerate(zip(np.flatnonzero(has_state).tolist(), texts, strict=True)):
             state: dict[str, Any] = json.loads(text)
             for name, column in columns.items():
                 state[name] = pa.Table.from_struct_array(column[row].values)
-            found[place] = state
+            found[index] = state
         return found
 
-    def changed(self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[StoredUserState | None]) -> StoredKeys:
+    def with_changes(
+        self, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[StoredUserState | None]
+    ) -> StoredKeys:
         """Returns the states after a change. ``keys``: the columns of the changed keys; ``states``: their new states,
         None to forget a state."""
         kept = [] if self.table is None else [self.table.filter(pa.array(np.isin(self.codes, codes, invert=True)))]
-        there = np.array([place for place, state in enumerate(states) if state is not None], np.int64)
+        kept_indices = np.array([index for index, state in enumerate(states) if state is not None], np.int64)
         packed = [state for state in states if state is not None]
-        own = {KEY_COLUMN: pa.chunked_array([pa.array(codes[there])])}
-        of_key = take_rows(keys, there)
-        columns = {**own, **dict(zip(of_key.column_names, of_key.columns, strict=True))}
+        code_column = {KEY_COLUMN: pa.chunked_array([pa.array(codes[kept_indices])])}
+        key_columns = take_rows(keys, kept_indices)
+        columns = {**code_column, **dict(zip(key_columns.column_names, key_columns.columns, strict=True))}
         columns[STATE_COLUMN] = pa.chunked_array([pa.array([text for text, _ in packed], pa.string())])
         for name, schema in self._tables:
-            columns[state_column(name)] = pa.chunked_array([_as_lists([of[name] for _, of in packed], schema)])
-        joined = pa.concat_tables([*kept, pa.table(columns)], promote_options="permissive").combine_chunks()
-        order = np.argsort(joined.column(KEY_COLUMN).to_numpy(), kind="stable")
-        return StoredKeys(take_rows(joined, order) if len(order) else None, self._tables)
+            columns[state_column(name)] = pa.chunked_array([_as_lists([tables[name] for _, tables in packed], schema)])
+        all_states = pa.concat_tables([*kept, pa.table(columns)], promote_options="permissive").combine_chunks()
+        order = np.argsort(all_states.column(KEY_COLUMN).to_numpy(), kind="stable")
+        return StoredKeys(take_rows(all_states, order) if len(order) else None, self._tables)
 
 
 _NO_KEYS = np.zeros(0, np.int64)
@@ -97,9 +99,9 @@ _NO_KEYS = np.zeros(0, np.int64)
 
 def _as_lists(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Array:
     """Returns tables as one column: a list of structs for each table."""
-    whole = pa.concat_tables([schema.empty_table(), *tables]).to_struct_array()
+    structs = pa.concat_tables([schema.empty_table(), *tables]).to_struct_array()
     offsets = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
-    rows = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+    rows = structs.combine_chunks() if isinstance(structs, pa.ChunkedArray) else structs
     return pa.LargeListArray.from_arrays(pa.array(offsets), rows)
 
 
@@ -113,10 +115,10 @@ class EventTask:
         assert isinstance(node.bolt, StatefulBolt)
         self._item, self._node, self._before = item, node, item.state.windows_as(EventState)
         store, types = router.context.store, node.bolt.state_types
-        of_tables = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
-        self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), of_tables)
+        table_states = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
+        self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), table_states)
         """The states of its keys; ``EventCalls`` replaces them."""
-        self._stored = self.keys
+        self._keys_before = self.keys
         self._codes = KeyCodes.restore(node.keys, store, self._before.codes)
         self._events: RetainedEvents | None = None
 
@@ -148,7 +150,7 @@ class EventTask:
         return TaskSnapshot(self._state(writer), [], [], counts)
 
     def _state(self, writer: SegmentWriter) -> EventState:
-        if self.keys is self._stored:
+        if self.keys is self._keys_before:
             return self._before
         table = self.keys.table
         codes = self._codes.write(writer, _NO_KEYS, np.zeros(0, np.uint8), [] if table is None else [table])
@@ -164,7 +166,7 @@ class _EventsByKey:
 
     codes: NDArray[np.int64]
     """The codes of the keys, each once."""
-    of_events: NDArray[np.int64]
+    key_of_event: NDArray[np.int64]
     """For each event, the index of its key."""
     columns: pa.Table
     """The columns of these keys."""
@@ -173,18 +175,18 @@ class _EventsByKey:
     def of(events: RetainedEvents, node: WindowedNode) -> _EventsByKey:
         if events.keys is None:
             return _EventsByKey(_NO_KEYS, np.zeros(len(events), np.int64), pa.table({}))
-        codes, firsts, of_events = np.unique(events.keys, return_index=True, return_inverse=True)
-        return _EventsByKey(codes, of_events, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
+        codes, firsts, key_of_event = np.unique(events.keys, return_index=True, return_inverse=True)
+        return _EventsByKey(codes, key_of_event, take_rows(key_rows(events.payload, events.streams, node.keys), firsts))
 
     def order(self) -> NDArray[np.int64] | None:
         """Returns the order in which events of one key follow each other, keys by first occurrence; None if the events
         already have this order."""
-        count = len(self.of_events)
+        count = len(self.key_of_event)
         if len(self.codes) < 2:
             return None
         firsts = np.full(len(self.codes), count)
-        np.minimum.at(firsts, self.of_events, np.arange(count))
-        return np.argsort(firsts[self.of_events], kind="stable")
+        np.minimum.at(firsts, self.key_of_event, np.arange(count))
+        return np.argsort(firsts[self.key_of_event], kind="stable")
 
 
 class _LooseRows:
@@ -199,7 +201,7 @@ class _LooseRows:
         self.origins: list[Any] = []
 
 
-class _Emitted:
+class _EmittedRows:
     """The rows that a task emits. Rows of one stream are in order; there is no order between streams."""
 
     def __init__(self, outputs: Mapping[str, pa.Schema]) -> None:
@@ -215,9 +217,9 @@ class _Emitted:
         assert isinstance(last, _LooseRows)
         return last
 
-    def add(self, given: EmittedRows, time: int, origin: Any) -> None:
+    def add(self, returned: EmittedRows, time: int, origin: Any) -> None:
         """Adds the rows that a call has returned."""
-        for stream, rows in emissions(given, self.outputs):
+        for stream, rows in emissions(returned, self.outputs):
             if isinstance(rows, list):
                 loose = self.loose(stream)
                 loose.rows += rows
@@ -233,7 +235,7 @@ class _Emitted:
             tables, times = list[pa.Table](), list[int]()
             for part in parts:
                 if isinstance(part, _LooseRows):
-                    tables.append(_converted(part, self.outputs[stream], failed))
+                    tables.append(_convert_rows(part, self.outputs[stream], failed))
                     times += part.times
                 else:
                     tables.append(part[0])
@@ -241,7 +243,7 @@ class _Emitted:
             yield stream, pa.concat_tables(tables), times
 
 
-def _converted(loose: _LooseRows, schema: pa.Schema, failed: Callable[[Any, BaseException], BoltError]) -> pa.Table:
+def _convert_rows(loose: _LooseRows, schema: pa.Schema, failed: Callable[[Any, BaseException], BoltError]) -> pa.Table:
     if not loose.rows:
         return schema.empty_table()
     try:
@@ -261,7 +263,7 @@ class EventCalls(BoltCalls):
     def __init__(self, item: FireItem, node: WindowedNode, router: Router, task: EventTask) -> None:
         super().__init__(item, node, router)
         self._task, self._called = task, 0
-        self._outputs = _Emitted(node.outputs)
+        self._outputs = _EmittedRows(node.outputs)
         self._events: RetainedEvents | None = None
         """The events for which the bolt is called one by one; errors refer to them by index."""
         self._columns = node.schema.names
@@ -274,11 +276,11 @@ class EventCalls(BoltCalls):
         for firing in firings:
             match firing:
                 case Arrived(events):
-                    self._take(events)
+                    self._call_for_events(events)
                 case ClockPassed(clock):
                     self._call_at_clock(clock)
         self.router.work.add(self.node.name, BoltWork(columns=None, called=self._called))
-        for stream, table, times in self._outputs.tables(self._failed):
+        for stream, table, times in self._outputs.tables(self._call_error):
             self._emit(stream, table, np.array(times, np.int64) if self.node.passes_time else None)
 
     def snapshot(self, fired: TaskSnapshot, writer: SegmentWriter) -> BoltTaskState:
@@ -293,15 +295,15 @@ class EventCalls(BoltCalls):
         return bool(self.node.bolt.settings.key)
 
     def _stateful(self) -> StatefulBolt:
-        return cast("StatefulBolt", self._ready())
+        return cast("StatefulBolt", self._prepared_bolt())
 
     # -- for events
 
-    def _take(self, events: RetainedEvents) -> None:
+    def _call_for_events(self, events: RetainedEvents) -> None:
         """Calls the bolt for the events of a batch, with the states of their keys."""
         bolt, keyed = self._stateful(), _EventsByKey.of(events, self.node)
-        names = _values(keyed.columns)
-        states = self._states(bolt, names, self._task.keys.of(keyed.codes)) if self._by_key else None
+        names = _keys_as_objects(keyed.columns)
+        states = self._states_of_all(bolt, names, self._task.keys.states_of(keyed.codes)) if self._by_key else None
         if isinstance(bolt, StatefulBatchBolt):
             self._with_tables(bolt, events, keyed, states, names)
         else:
@@ -309,11 +311,15 @@ class EventCalls(BoltCalls):
         if states is not None:
             self._keep(bolt, keyed.codes, keyed.columns, states)
 
-    def _states(self, bolt: StatefulBolt, names: Sequence[Any], known: Sequence[dict[str, Any] | None]) -> _States:
+    def _states_of_all(
+        self, bolt: StatefulBolt, names: Sequence[Any], stored: Sequence[dict[str, Any] | None]
+    ) -> _States:
         """Returns the states of keys, including keys that had none before."""
-        return [self._first(bolt, name) if state is None else state for name, state in zip(names, known, strict=True)]
+        return [
+            self._first_state(bolt, name) if state is None else state for name, state in zip(names, stored, strict=True)
+        ]
 
-    def _first(self, bolt: StatefulBolt, name: Any) -> dict[str, Any]:
+    def _first_state(self, bolt: StatefulBolt, name: Any) -> dict[str, Any]:
         """Returns the first state of a key."""
         bolt.key = name
         try:
@@ -326,14 +332,14 @@ class EventCalls(BoltCalls):
         self, bolt: StatefulBolt, events: RetainedEvents, keyed: _EventsByKey, states: _States | None, names: list[Any]
     ) -> None:
         self._events, self._called = events, self._called + len(events)
-        execute, add, keys = bolt.execute, self._outputs.add, keyed.of_events.tolist()
-        plain = self.node.outputs.get(DEFAULT_STREAM)
-        width = -1 if plain is None else len(plain)
-        place, before = 0, list[Any]()
+        execute, add, keys = bolt.execute, self._outputs.add, keyed.key_of_event.tolist()
+        default_schema = self.node.outputs.get(DEFAULT_STREAM)
+        width = -1 if default_schema is None else len(default_schema)
+        index, before = 0, list[Any]()
         try:  # a context manager per event would cost as much as the rest
             for event in self._tuples(events):
                 if states is not None:
-                    key = keys[place]
+                    key = keys[index]
                     bolt.state, bolt.key = states[key], names[key]
                     before = self._values_of(states[key])
                 emitted = execute(event)
@@ -341,25 +347,25 @@ class EventCalls(BoltCalls):
                     loose = self._outputs.loose(DEFAULT_STREAM)
                     loose.rows.append(own_value(emitted))
                     loose.times.append(event.timestamp)
-                    loose.origins.append(place)
+                    loose.origins.append(index)
                 elif emitted is not None:
-                    add(emitted, event.timestamp, place)
+                    add(emitted, event.timestamp, index)
                 if states is not None:
                     states[key] = self._own_state(bolt.state, states[key], before)
-                place += 1
+                index += 1
         except BoltError:
             raise
         except USER_EXCEPTIONS as error:
-            raise self._failed(place, error) from error
+            raise self._call_error(index, error) from error
 
     def _tuples(self, events: RetainedEvents) -> Iterator[Tuple]:
         """Yields the events as objects, few of which exist at a time."""
         labels = self.node.streams
-        for first in range(0, len(events), _AT_ONCE):
-            times = events.times[first : first + _AT_ONCE].tolist()
-            codes = None if events.streams is None else events.streams[first : first + _AT_ONCE].tolist()
+        for start in range(0, len(events), _OBJECTS_AT_ONCE):
+            times = events.times[start : start + _OBJECTS_AT_ONCE].tolist()
+            codes = None if events.streams is None else events.streams[start : start + _OBJECTS_AT_ONCE].tolist()
             streams = [labels[0]] * len(times) if codes is None else [labels[code] for code in codes]
-            yield from to_tuples(events.payload.slice(first, _AT_ONCE), times, streams)
+            yield from to_tuples(events.payload.slice(start, _OBJECTS_AT_ONCE), times, streams)
 
     def _with_tables(
         self,
@@ -370,16 +376,16 @@ class EventCalls(BoltCalls):
         names: list[Any],
     ) -> None:
         """Calls the bolt with the events of one key and one input and, if times matter, of one time."""
-        order, of_events = keyed.order(), keyed.of_events
+        order, key_of_event = keyed.order(), keyed.key_of_event
         if order is not None:
-            events, of_events = events.take(order), of_events[order]
-        apart = [each for each in (of_events, events.streams) if each is not None]
-        apart += [events.times] if self.node.passes_time else []
-        cuts = np.flatnonzero(np.logical_or.reduce([each[1:] != each[:-1] for each in apart])) + 1
+            events, key_of_event = events.take(order), key_of_event[order]
+        separators = [each for each in (key_of_event, events.streams) if each is not None]
+        separators += [events.times] if self.node.passes_time else []
+        cuts = np.flatnonzero(np.logical_or.reduce([each[1:] != each[:-1] for each in separators])) + 1
         for start, stop in pairwise([0, *cuts.tolist(), len(events)]):
-            key = int(of_events[start])
+            key = int(key_of_event[start])
             stream = self.node.streams[0 if events.streams is None else int(events.streams[start])]
-            where = _Table(stop - start, stream, _NO_KEY if states is None else names[key])
+            where = _TableCall(stop - start, stream, _NO_KEY if states is None else names[key])
             bolt.stream = stream
             table, time = events.payload.slice(start, stop - start), int(events.times[start])
             self._call_once(bolt, states, key, where, (bolt.execute, table), time)
@@ -388,27 +394,27 @@ class EventCalls(BoltCalls):
         self,
         bolt: StatefulBolt,
         states: _States | None,
-        place: int,
-        where: _Table | _AtClock,
+        index: int,
+        where: _TableCall | _ClockCall,
         call: tuple[Callable[[Any], Any], Any],
         time: int,
     ) -> None:
-        """Calls a method of the bolt once, with the state of the key at ``place`` if there are states; ``call``: the
+        """Calls a method of the bolt once, with the state of the key at ``index`` if there are states; ``call``: the
         method and its argument."""
         self._called += 1
         before = list[Any]()
         if states is not None:
-            bolt.state, bolt.key = states[place], where.key
-            before = self._values_of(states[place])
+            bolt.state, bolt.key = states[index], where.key
+            before = self._values_of(states[index])
         method, argument = call
         try:
             self._outputs.add(method(argument), time, where)
             if states is not None:
-                states[place] = self._own_state(bolt.state, states[place], before)
+                states[index] = self._own_state(bolt.state, states[index], before)
         except BoltError:
             raise
         except USER_EXCEPTIONS as error:
-            raise self._failed(where, error) from error
+            raise self._call_error(where, error) from error
 
     def _values_of(self, state: Any) -> list[Any]:
         """Returns the values of a state that can be changed where they are."""
@@ -435,17 +441,17 @@ class EventCalls(BoltCalls):
         """Calls the bolt with the clock: once, or for each key with a state."""
         bolt, now = self._stateful(), to_datetime(clock)
         if not self._by_key:
-            self._call_once(bolt, None, 0, _AtClock(clock, _NO_KEY), (bolt.on_clock, now), clock)
+            self._call_once(bolt, None, 0, _ClockCall(clock, _NO_KEY), (bolt.on_clock, now), clock)
             return
         keys = self._task.keys
         if keys.table is None:
             return
-        of_key = keys.table.select(list(self.node.keys[0]))
-        names = _values(of_key)
-        states = self._states(bolt, names, keys.of(keys.codes))
-        for place, name in enumerate(names):
-            self._call_once(bolt, states, place, _AtClock(clock, name), (bolt.on_clock, now), clock)
-        self._keep(bolt, keys.codes, of_key, states)
+        key_columns = keys.table.select(list(self.node.keys[0]))
+        names = _keys_as_objects(key_columns)
+        states = self._states_of_all(bolt, names, keys.states_of(keys.codes))
+        for index, name in enumerate(names):
+            self._call_once(bolt, states, index, _ClockCall(clock, name), (bolt.on_clock, now), clock)
+        self._keep(bolt, keys.codes, key_columns, states)
 
     # -- keeping states
 
@@ -453,30 +459,32 @@ class EventCalls(BoltCalls):
         self, bolt: StatefulBolt, codes: NDArray[np.int64], keys: pa.Table, states: Sequence[dict[str, Any]]
     ) -> None:
         """Keeps the states of keys that differ from the initial state."""
-        name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _values(keys)
-        usual = type(bolt).initial_state is StatefulTaskBolt.initial_state  # the usual one is the same for all keys
-        first = pack_state(bolt.initial_state(), types) if usual else None
+        name, batch, types, names = self.node.name, self.context.batch, bolt.state_types, _keys_as_objects(keys)
+        same_for_all = (
+            type(bolt).initial_state is StatefulTaskBolt.initial_state
+        )  # the usual one is the same for all keys
+        initial = pack_state(bolt.initial_state(), types) if same_for_all else None
         packed, paths_by_id = list[StoredUserState | None](), dict[int, str]()
         for key, state in zip(names, states, strict=True):
             try:
                 now = pack_state(state, types, f"self.state (of key {key!r:.40})", paths_by_id)
-                packed.append(None if _equal(now, first or pack_state(self._first(bolt, key), types)) else now)
+                packed.append(None if _equal(now, initial or pack_state(self._first_state(bolt, key), types)) else now)
             except BoltError:
                 raise
             except Exception as error:
                 where = self._in_task(f"in keeping its state of key {key!r:.80}")
                 raise failed(name, batch, where, error, task=self.task) from error
-        self._task.keys = self._task.keys.changed(codes, keys, packed)
+        self._task.keys = self._task.keys.with_changes(codes, keys, packed)
 
     # -- errors
 
-    def _failed(self, origin: Any, error: BaseException) -> BoltError:
-        where, batch = self._place(origin), self.context.batch
+    def _call_error(self, origin: Any, error: BaseException) -> BoltError:
+        where, batch = self._origin_in_words(origin), self.context.batch
         return failed(self.node.name, batch, where, error, task=self.task, columns=self._columns)
 
-    def _place(self, origin: Any) -> str:
+    def _origin_in_words(self, origin: Any) -> str:
         """Returns the task and the call, for error messages."""
-        if isinstance(origin, _AtClock | _Table):
+        if isinstance(origin, _ClockCall | _TableCall):
             return self._in_task(str(origin))
         assert self._events is not None
         (event,) = self._tuples(self._events.take(np.array([origin])))
@@ -486,7 +494,7 @@ class EventCalls(BoltCalls):
         return f"in task {self.task} {words}"
 
 
-_AT_ONCE = 1 << 14
+_OBJECTS_AT_ONCE = 1 << 14
 """Most events that exist as objects at the same time."""
 _LONGEST = 300
 """Most characters of an event in an error message."""
@@ -494,7 +502,7 @@ _NO_KEY = object()
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _TableCall:
     """The place of a call with a table, for errors."""
 
     rows: int
@@ -502,21 +510,21 @@ class _Table:
     key: Any
 
     def __str__(self) -> str:
-        return f"on {self.rows} event{'s' if self.rows != 1 else ''} of {self.stream!r}{_of_key(self.key)}"
+        return f"on {self.rows} event{'s' if self.rows != 1 else ''} of {self.stream!r}{_key_in_words(self.key)}"
 
 
 @dataclass(frozen=True, slots=True)
-class _AtClock:
+class _ClockCall:
     """The place of a call with the clock, for errors."""
 
     clock: int
     key: Any
 
     def __str__(self) -> str:
-        return f"in on_clock at {show(self.clock)}{_of_key(self.key)}"
+        return f"in on_clock at {show(self.clock)}{_key_in_words(self.key)}"
 
 
-def _of_key(key: Any) -> str:
+def _key_in_words(key: Any) -> str:
     return "" if key is _NO_KEY else f", key {key!r:.80}"
 
 
@@ -524,7 +532,7 @@ def _equal(one: StoredUserState, other: StoredUserState) -> bool:
     return one[0] == other[0] and all(table.equals(other[1][name]) for name, table in one[1].items())
 
 
-def _values(keys: pa.Table) -> list[Any]:
+def _keys_as_objects(keys: pa.Table) -> list[Any]:
     """Returns keys as users see them: a value if the key is one column, else a tuple of values."""
     columns = [to_objects(column) for column in keys.columns]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

@@ -39,7 +39,7 @@ from policies.protocol import EvictionPolicy, Policy, PolicyContext, QueuedEvent
 from policies.storm import ColumnarTriggerPolicy, CountEvictionPolicy, CountTriggerPolicy, TimeTriggerPolicy
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.batch import Context
-from topologies.engine.event_times import anchored
+from topologies.engine.event_times import with_anchor
 from topologies.engine.failures import bolt_failure, cause
 from topologies.engine.fire.assigned_task import AssignedTask
 from topologies.engine.fire.event_calls import EventTask
@@ -51,10 +51,10 @@ from topologies.engine.fire.task_windows import (
     TaskKeys,
     TaskSnapshot,
     TaskWindows,
-    compact_held,
-    compacted,
+    compact_retained,
     no_events,
-    pending_held,
+    pending_retained,
+    write_compacted,
 )
 from topologies.engine.ingest import Router
 from topologies.engine.ledger import ids_of
@@ -100,9 +100,9 @@ class QueueTask:
 
     def accept(self, admitted: Admitted) -> None:
         """Writes the events, in order of time, as a segment of the queue."""
-        held = admitted.events
-        (payload,) = held.payload.combine_chunks().to_batches()
-        events = self._stored(Events(held.times, payload, held.streams)).sorted()
+        retained = admitted.events
+        (payload,) = retained.payload.combine_chunks().to_batches()
+        events = self._as_queued(Events(retained.times, payload, retained.streams)).sorted()
         with self.context.store.writer(self.context.key) as writer:
             self._refs.append(write_events(writer, events, len(self.node.inputs)))
 
@@ -111,31 +111,31 @@ class QueueTask:
         frontier, node = self.item.frontiers.current, self.node
         if frontier is None:
             return
-        self._parts = [_due(self.context.store, ref, frontier) for ref in self._refs]
+        self._parts = [_events_up_to(self.context.store, ref, frontier) for ref in self._refs]
         state = replace(self._before, previous_frontier=self.item.frontiers.previous)
         self._manager = WindowManager(node.eviction, node.trigger, node.streams, task=self.item.task, state=state)
         self._manager.restore([events for events in self._parts if events is not None])
-        reached = (self.item.end.latest, self.item.end.watermark)
-        latest = max(time for time in reached if time is not None)
-        yield from self._shown(self._manager.advance(frontier, latest))
+        known_times = (self.item.end.latest, self.item.end.watermark)
+        latest = max(time for time in known_times if time is not None)
+        yield from self._as_firings(self._manager.advance(frontier, latest))
 
     def snapshot(self, writer: SegmentWriter) -> TaskSnapshot:
         """Returns the queue, without events that no window needs any more."""
         manager, frontier, streams = self._manager, self.item.frontiers.current, len(self.node.inputs)
         if manager is None or frontier is None:
             return TaskSnapshot(self._before, self._refs, self.item.state.accounted_by_stream)
-        refs, alive = _remaining(self._refs, self._parts, manager, streams)
+        refs, accounted = _remaining(self._refs, self._parts, manager, streams)
         newly_settled = manager.queue.settled_count + manager.dropped[0] - self._before.settled_count
         if frontier != FOREVER and manager.queue.settled_count >= _LONG_LIFE * newly_settled:
             refs = _in_final_order(refs, manager, frontier, streams, self.context.store, writer)
         counts = {name: np.array(manager.accounts.by_stream(name)) for name in ("windowed", "unwindowed")}
-        return TaskSnapshot(manager.snapshot(), refs, (alive - np.array(manager.pending)).tolist(), counts)
+        return TaskSnapshot(manager.snapshot(), refs, (accounted - np.array(manager.pending)).tolist(), counts)
 
-    def _stored(self, events: Events) -> Events:
+    def _as_queued(self, events: Events) -> Events:
         """Returns admitted events in the form in which the queue holds them."""
         return events
 
-    def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
+    def _as_firings(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
         """Returns the windows in the form that the bolt gets."""
         yield from windows
 
@@ -147,29 +147,29 @@ class SlicesTask(QueueTask):
         super().__init__(item, node, router)
         self._slice_sums = _slice_sums(node, self.context)
 
-    def _stored(self, events: Events) -> Events:
+    def _as_queued(self, events: Events) -> Events:
         with bolt_failure(self.node.name, self.context.batch, "in adding up events"):
             return self._slice_sums.fold(events)
 
-    def _shown(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
+    def _as_firings(self, windows: Iterator[TupleWindow]) -> Iterator[Firing]:
         yield SummedWindows(list(windows), self._slice_sums)
 
 
 def compact_queue(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merges adjacent segments of a queue into one, in order of time."""
-    return _compacted(_read(item, context), item, node, context)
+    return _compact(_read(item, context), item, node, context)
 
 
 def compact_slices(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Compacts partial sums: unfinished sums with the same slice and key become one."""
-    return _compacted(
+    return _compact(
         _slice_sums(node, context).compact(_read(item, context), item.previous_frontier), item, node, context
     )
 
 
 def pending_in_queue(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """Yields the queued events that are in no window yet and may still be in one."""
-    for events in _restored(store, node, task, state).pending_events():
+    for events in _restore_manager(store, node, task, state).pending_events():
         yield pa.Table.from_batches([events.payload])
 
 
@@ -178,12 +178,12 @@ def pending_in_slices(store: SegmentStore, node: WindowedNode, task: int, state:
     slicing = node.slicing(traced=True)
     assert slicing is not None
     if slicing.trace_index is not None:
-        for events in _restored(store, node, task, state).pending_events():
+        for events in _restore_manager(store, node, task, state).pending_events():
             yield ids_of(slicing.traced_states(events))
 
 
 def _slice_sums(node: WindowedNode, context: Context) -> SliceSums:
-    slicing = node.slicing(context.traced)
+    slicing = node.slicing(context.tracing)
     assert slicing is not None
     return slicing
 
@@ -194,13 +194,13 @@ def _slice_sums(node: WindowedNode, context: Context) -> SliceSums:
 def compact_sums(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merges adjacent segments of a task into one. Events that the same windows hold become one row, or one row for
     each group."""
-    sums = node.run_sums(context.traced)
+    sums = node.run_sums(context.tracing)
     assert sums is not None
-    held = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs])
-    codes = KeyCodes(node.keys).apply(held).keys  # they only distinguish the keys of these rows
+    events = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs])
+    codes = KeyCodes(node.keys).apply(events).keys  # they only distinguish the keys of these rows
     with bolt_failure(node.name, context.batch, "in adding up events"):
-        merged = sums.merge(held, codes)
-    return compacted(item, context, lambda writer: write_retained(writer, merged, len(node.inputs)))
+        merged = sums.merge(events, codes)
+    return write_compacted(item, context, lambda writer: write_retained(writer, merged, len(node.inputs)))
 
 
 def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
@@ -208,7 +208,7 @@ def pending_in_sums(store: SegmentStore, node: WindowedNode, task: int, state: T
     sums = node.run_sums(traced=True)
     assert sums is not None
     if sums.trace_index is not None:
-        for rows in pending_held(store, node, task, state):
+        for rows in pending_retained(store, node, task, state):
             yield ids_of(sums.traced_states(rows))
 
 
@@ -216,11 +216,11 @@ def _read(item: CompactItem, context: Context) -> Events:
     return Events.concat([read_events(context.store, ref) for ref in item.refs]).sorted()
 
 
-def _compacted(events: Events, item: CompactItem, node: WindowedNode, context: Context) -> Ref:
-    return compacted(item, context, lambda writer: write_events(writer, events, len(node.inputs)))
+def _compact(events: Events, item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+    return write_compacted(item, context, lambda writer: write_events(writer, events, len(node.inputs)))
 
 
-def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
+def _restore_manager(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> WindowManager:
     """Returns the window manager of a task with its state and events from a manifest, for inspection."""
     manager = WindowManager(node.eviction, node.trigger, node.streams, task=task, state=state.windows_as(QueueState))
     manager.restore([read_events(store, ref) for ref in state.refs if ref.needed])
@@ -228,7 +228,7 @@ def _restored(store: SegmentStore, node: WindowedNode, task: int, state: TaskSta
     return manager
 
 
-def _due(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
+def _events_up_to(store: SegmentStore, ref: Ref, frontier: int) -> Events | None:
     """Returns the events of a reference up to the frontier; None, without opening the segment, if there are none."""
     if not ref.needed or not ref.has_live_up_to(frontier):
         return None
@@ -245,25 +245,25 @@ def _remaining(
     The queue and each part are ordered by (time, arrival). The dropped events are all events before a time, and a
     number of the events at that time, in order of arrival.
     """
-    left: list[Ref] = []
-    alive = np.zeros(streams, np.int64)
-    dropped, last = manager.dropped
+    kept_refs: list[Ref] = []
+    accounted = np.zeros(streams, np.int64)
+    dropped, last_time = manager.dropped
     present = [events for events in parts if events is not None]
-    ties = dropped - sum(int(np.searchsorted(events.timestamps, last)) for events in present) if dropped else 0
+    ties = dropped - sum(int(np.searchsorted(events.timestamps, last_time)) for events in present) if dropped else 0
     for ref, events in zip(refs, parts, strict=True):
         if events is None:
-            left.extend([ref] if ref.needed else [])
+            kept_refs.extend([ref] if ref.needed else [])
             continue
         dropped_here = 0
         if dropped:
-            dropped_here = int(np.searchsorted(events.timestamps, last))
-            tied = min(ties, int(np.searchsorted(events.timestamps, last, side="right")) - dropped_here)
+            dropped_here = int(np.searchsorted(events.timestamps, last_time))
+            tied = min(ties, int(np.searchsorted(events.timestamps, last_time, side="right")) - dropped_here)
             ties -= tied
             dropped_here += tied
-        alive += events.slice(dropped_here, len(events)).by_stream(streams)
+        accounted += events.slice(dropped_here, len(events)).by_stream(streams)
         remaining = ref.without_first(dropped_here, events, streams) if dropped_here else ref
-        left.extend([remaining] if remaining.needed else [])
-    return left, alive
+        kept_refs.extend([remaining] if remaining.needed else [])
+    return kept_refs, accounted
 
 
 def _in_final_order(
@@ -310,9 +310,9 @@ class KeyedTask:
         """Takes the admitted events of the batch."""
         self._events.new = admitted.events
 
-    def _joined(self, *parts: RetainedEvents | None) -> RetainedEvents:
+    def _with_key_codes(self, *parts: RetainedEvents | None) -> RetainedEvents:
         """Returns old events followed by the events of this batch, with the codes of their keys."""
-        return self._keys.coded(
+        return self._keys.with_key_codes(
             RetainedEvents.concat([part for part in parts if part is not None] or [no_events(self._node)])
         )
 
@@ -336,7 +336,7 @@ class TriggeredTask(KeyedTask):
         """Yields the due windows and the forgotten keys in order."""
         node, old, trigger = self._node, self._events.old.live(), self._node.bolt.settings.key_trigger
         assert trigger is not None
-        events = self._joined(old, self._events.new)
+        events = self._with_key_codes(old, self._events.new)
         windows = TriggeredWindows(
             trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, capacity=node.bolt.settings.capacity,
@@ -356,13 +356,13 @@ class TriggeredTask(KeyedTask):
         flags = windows.flags()
         refs = self._events.write(writer, flags)
         keys, codes = self._keys.write(writer, events, flags)
-        counted = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
+        counters = {UNKNOWN: windows.unknown_answers, FULL: windows.full}
         return TaskSnapshot(
             TriggeredState(windows.next_due, windows.still_open, keys, codes),
             refs,
             self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "purged")},
-            {name: count for name, count in counted.items() if count},
+            {name: count for name, count in counters.items() if count},
         )
 
 
@@ -378,7 +378,7 @@ class PolicyTask(KeyedTask):
     def advance(self) -> Iterator[Firing]:
         """Yields the firing windows in order. Raises BoltError for an error of a policy."""
         node, old = self._node, self._events.old.needed()
-        events = self._joined(*map(_numbered, (old, self._events.new)))
+        events = self._with_key_codes(*map(_numbered, (old, self._events.new)))
         windows = PolicyWindows(
             node.eviction, node.trigger, events, 0 if old is None else len(old), self._keys.records, node.streams,
             key=node.bolt.settings.key, task=self._item.task, event_time=node.event_time,
@@ -386,7 +386,7 @@ class PolicyTask(KeyedTask):
         try:
             found = list(windows.windows(self._item.frontiers.current))
         except PolicyFailure as failure:
-            raise self._failed(failure) from failure
+            raise self._policy_error(failure) from failure
         self._evaluated = events, windows
         yield from found
 
@@ -398,15 +398,15 @@ class PolicyTask(KeyedTask):
         refs = self._events.write(writer, flags, windows.numbers())
         keys, codes = self._keys.write(writer, events, flags)
         ends = (self._before.get("last_end"), windows.latest_time)
-        reached = max((each for each in ends if each is not None), default=None)
+        last_end = max((each for each in ends if each is not None), default=None)
         return TaskSnapshot(
-            PolicyState(windows.next_due, windows.still_open, keys, codes, reached),
+            PolicyState(windows.next_due, windows.still_open, keys, codes, last_end),
             refs,
             self._events.accounted_by_stream(flags),
             {name: np.array(windows.accounts.by_stream(name)) for name in ("windowed", "unwindowed", "purged")},
         )
 
-    def _failed(self, failure: PolicyFailure) -> BoltError:
+    def _policy_error(self, failure: PolicyFailure) -> BoltError:
         """Returns the error of a policy, with the bolt, the task, the key, the event and the user's line."""
         node, policy, error = self._node, failure.policy, failure.error
         key = f", key {failure.key!r:.80}" if node.bolt.settings.key else ""
@@ -419,7 +419,7 @@ class PolicyTask(KeyedTask):
         return BoltError(
             f"bolt {node.name!r} failed {where}, task {self._item.task}{key}: {failure.about}, "
             f"in batch {self._router.context.batch}",
-            why=f"{error}{_line(policy, failure.hook)}"
+            why=f"{error}{_place_of_hook(policy, failure.hook)}"
             if isinstance(error, str)
             else f"{cause(error, columns)}{_correction(policy, error, columns)}",
             do=f"fix it and rerun: batch {self._router.context.batch} was not committed, and runs again",
@@ -436,7 +436,7 @@ def _numbered(part: RetainedEvents | None) -> RetainedEvents | None:
     return replace(part, numbers=np.full(len(part), -1, np.int64))
 
 
-_HAS: dict[type, str] = {
+_ADVICE: dict[type, str] = {
     QueuedEvent: "An event has event['name of a column'], event.number, .timestamp, .stream and .row()",
     QueuedEvents: "Events have events['name of a column'], events.numbers, .timestamps and .streams, as arrays",
 }
@@ -445,21 +445,21 @@ _HAS: dict[type, str] = {
 def _correction(policy: Policy, error: BaseException, columns: Sequence[str]) -> str:
     """Returns advice on a mistake about an event, ``context.state`` or times; "" for other errors."""
     if isinstance(error, AttributeError):
-        return next((f". {has}" for kind, has in _HAS.items() if isinstance(error.obj, kind)), "")
+        return next((f". {has}" for kind, has in _ADVICE.items() if isinstance(error.obj, kind)), "")
     if isinstance(error, TypeError) and "'Duration'" in error_text(error):
         return ". Times are whole microseconds: take the .micros of a duration"
-    asked = error.args[0] if isinstance(error, KeyError) and error.args else None
-    if not isinstance(asked, str) or asked in columns or asked in policy.state_types:
+    missing_key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if not isinstance(missing_key, str) or missing_key in columns or missing_key in policy.state_types:
         return ""
     frames = [(trace.tb_frame, trace.tb_lasti) for trace in _traces(error.__traceback__)]
     if not frames or not _is_ours(frames[-1][0]):
-        lacking = _subscripted(*frames[-1]) if frames else None
-        if lacking is None or not any(state is lacking for frame, _ in frames for state in _states(frame)):
+        container = _subscripted(*frames[-1]) if frames else None
+        if container is None or not any(state is container for frame, _ in frames for state in _states(frame)):
             return ""  # a dict of the user
         declared = ", ".join(policy.state_types)
         return f". {type(policy).__name__}.state_types declares {declared or 'no state'}"
-    named = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
-    return f". The columns of an event here are {', '.join(columns)}{named}"
+    reads = "" if policy.columns_read is None else f"; {type(policy).__name__}.reads names those that it needs"
+    return f". The columns of an event here are {', '.join(columns)}{reads}"
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -487,31 +487,31 @@ def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
 def _subscripted(frame: FrameType, instruction: int) -> Any:
     """Returns the object from which an instruction takes an item, if that is a name or an attribute of a name. Returns
     None for other objects, and if the source is unknown."""
-    line, last, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None))
-    if line is None or last is None:
+    line, last_line, column, end = next(islice(frame.f_code.co_positions(), instruction // 2, None))
+    if line is None or last_line is None:
         return None
-    lines = [getline(frame.f_code.co_filename, number).encode() for number in range(line, last + 1)]
+    lines = [getline(frame.f_code.co_filename, number).encode() for number in range(line, last_line + 1)]
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][column:]
     try:
         taken = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
     except SyntaxError:
         return None
-    return _named(taken.value, {**frame.f_globals, **frame.f_locals}) if isinstance(taken, ast.Subscript) else None
+    return _value_of(taken.value, {**frame.f_globals, **frame.f_locals}) if isinstance(taken, ast.Subscript) else None
 
 
-def _named(expression: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value_of(expression: ast.expr, names: Mapping[str, Any]) -> Any:
     match expression:
         case ast.Name(name):
             return names.get(name)
         case ast.Attribute(owner, name):
-            found = _named(owner, names)
+            found = _value_of(owner, names)
             is_context = name == "state" and issubclass(type(found), PolicyContext)
             return found.state if is_context else getattr(found, "__dict__", {}).get(name)
     return None
 
 
-def _line(policy: Policy, hook: str) -> str:
+def _place_of_hook(policy: Policy, hook: str) -> str:
     """Returns the place of a hook in the user's code, or of the class if it does not define the hook; empty if
     unknown."""
     code = getattr(inspect.unwrap(getattr(type(policy), hook, type(policy))), "__code__", None)  # behind decorators
@@ -536,7 +536,7 @@ def queue_has_work(
     return not _queue_is_idle(node, task.windows_as(QueueState), ready, frontiers.previous, frontiers.current)
 
 
-def held_has_work(
+def retained_has_work(
     node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
 ) -> bool:
     """True if a window of held events may be due, or if a listed key is new, whose windows may be due."""
@@ -551,8 +551,8 @@ def policies_have_work(
     node: WindowedNode, task: TaskState, arrived: UnadmittedSections | None, frontiers: Frontiers
 ) -> bool:
     """True if policies may have to be called; they are always called at the end of the streams."""
-    told = frontiers.current == FOREVER and task.windows_as(PolicyState).keys is not None
-    return told or held_has_work(node, task, arrived, frontiers)
+    streams_end = frontiers.current == FOREVER and task.windows_as(PolicyState).keys is not None
+    return streams_end or retained_has_work(node, task, arrived, frontiers)
 
 
 def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: int | None, frontier: int) -> bool:
@@ -561,7 +561,7 @@ def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: 
     ``ready``: the number of needed rows in sections with a live row up to the frontier. ``previous`` and ``frontier``:
     the frontiers of the last evaluation and of this one, in microseconds.
     """
-    seen = queue.settled_count
+    settled = queue.settled_count
     if not ready:
         return True
     eviction, trigger = node.eviction, node.trigger
@@ -570,10 +570,10 @@ def _queue_is_idle(node: WindowedNode, queue: QueueState, ready: int, previous: 
         return False
     if node.eviction.reach is not None and isinstance(node.trigger, CountTriggerPolicy):
         return False
-    if ready > seen and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
+    if ready > settled and isinstance(node.trigger, CountTriggerPolicy) and _leaves_gaps(node.eviction, node.trigger):
         return False
     assert isinstance(trigger, ColumnarTriggerPolicy)
-    return trigger.nothing_due(previous, frontier, queue.base + seen, queue.base + ready)
+    return trigger.nothing_due(previous, frontier, queue.base + settled, queue.base + ready)
 
 
 def _leaves_gaps(eviction: EvictionPolicy, trigger: CountTriggerPolicy) -> bool:
@@ -600,28 +600,30 @@ def open_in_queue(node: WindowedNode, state: BoltState, task: TaskState) -> int 
             windows = AlignedWindows(slide, slide, trigger.bounds, trigger.offset)
             past_end = trigger.due_at(0)
             if reach is None:  # for a count of events, each event opens a window
-                return min(sum(task.pending(len(node.inputs))), _ends(windows, slide.micros, state, task, past_end))
-            ends = _ends(windows, reach.micros, state, task, past_end)
+                return min(
+                    sum(task.pending(len(node.inputs))), _number_of_ends(windows, slide.micros, state, task, past_end)
+                )
+            ends = _number_of_ends(windows, reach.micros, state, task, past_end)
             return min(-(-reach.micros // slide.micros) * rows, ends)
     return None
 
 
 def open_assigned(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
-    """Returns the bound for assigned windows: for each kind, the windows that may hold a stored event. None for windows
-    on a grid and events with lifetimes."""
+    """Returns the largest possible number of open windows: the sum, over all kinds, of the windows that may hold a
+    stored event. None if windows are on a grid and events have lifetimes."""
     rows = task.refs.needed
     if not rows:
         return 0
-    assigners = anchored(node, state.anchor).assigners
+    assigners = with_anchor(node, state.anchor).assigners
     if node.bolt.settings.lifetime is not None and any(isinstance(each, GridWindows) for each in assigners):
         return None
-    most = 0
+    total = 0
     for each in assigners:
         windows = each.windows_per_event * rows
         if isinstance(each, AlignedWindows) and not any(node.keys):
-            windows = min(windows, _ends(each, each.length.micros, state, task, 0))
-        most += windows
-    return most
+            windows = min(windows, _number_of_ends(each, each.length.micros, state, task, 0))
+        total += windows
+    return total
 
 
 def open_by_key(node: WindowedNode, state: BoltState, task: TaskState) -> int | None:
@@ -629,7 +631,7 @@ def open_by_key(node: WindowedNode, state: BoltState, task: TaskState) -> int | 
     return task.windows_as(KeyedState).open_windows
 
 
-def _ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
+def _number_of_ends(windows: AlignedWindows, length: int, state: BoltState, task: TaskState, past_end: int) -> int:
     """Returns how many ends of windows of this length are still to come and may hold a live event of the task."""
     low, latest = task.refs.earliest_live, task.refs.latest_live
     if low is None or latest is None:
@@ -667,17 +669,25 @@ QUEUE = WindowFamily(QueueState, QueueTask, compact_queue, pending_in_queue, que
 """Runs of a queue of events."""
 SLICES = WindowFamily(QueueState, SlicesTask, compact_slices, pending_in_slices, queue_has_work, open_in_queue)
 """Runs of a queue of partial sums."""
-ASSIGNED = WindowFamily(AssignedState, AssignedTask, compact_held, pending_held, held_has_work, open_assigned)
+ASSIGNED = WindowFamily(
+    AssignedState, AssignedTask, compact_retained, pending_retained, retained_has_work, open_assigned
+)
 """Windows that assigners form of live events."""
-ASSIGNED_SUMS = WindowFamily(AssignedState, AssignedTask, compact_sums, pending_in_sums, held_has_work, open_assigned)
+ASSIGNED_SUMS = WindowFamily(
+    AssignedState, AssignedTask, compact_sums, pending_in_sums, retained_has_work, open_assigned
+)
 """Windows that assigners form of partial sums, one for each run of events of a session."""
-TRIGGERED = WindowFamily(TriggeredState, TriggeredTask, compact_held, pending_held, held_has_work, open_by_key)
+TRIGGERED = WindowFamily(
+    TriggeredState, TriggeredTask, compact_retained, pending_retained, retained_has_work, open_by_key
+)
 """Windows of keys that a trigger fires."""
 
-POLICIES = WindowFamily(PolicyState, PolicyTask, compact_held, pending_held, policies_have_work)
+POLICIES = WindowFamily(PolicyState, PolicyTask, compact_retained, pending_retained, policies_have_work)
 """Windows of users' policies, for tasks or keys."""
 
-EVENTS = WindowFamily(EventState, EventTask, compact_held, pending_held, held_has_work, lambda node, state, task: 0)
+EVENTS = WindowFamily(
+    EventState, EventTask, compact_retained, pending_retained, retained_has_work, lambda node, state, task: 0
+)
 """No windows: events as they come, for a bolt with state."""
 
 

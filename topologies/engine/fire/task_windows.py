@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 # Compaction writes adjacent segments of a task as one.
 
 
-def compacted(item: CompactItem, context: Context, write: Callable[[SegmentWriter], Ref]) -> Ref:
+def write_compacted(item: CompactItem, context: Context, write: Callable[[SegmentWriter], Ref]) -> Ref:
     """Writes the rows of the segments as one segment, with a compaction level above theirs."""
     with context.store.writer(context.key) as writer:
         ref = write(writer)
@@ -83,20 +83,20 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
     """Admits the events that arrived for a task; rejects others by the rules. Returns None if no event is admitted."""
     if item.admit.sections is None:
         return None
-    rows = _read(item, router)
+    rows = _read_arrived(item, router)
     events = _incoming(item, node, router, admission_context, rows)
     if node.bolt.settings.message_id_field is not None:
         admission_context = replace(
             admission_context,
-            duplicate_finder=DuplicateFinder(node, item, router.context.store, admission_context.live),
+            duplicate_finder=DuplicateFinder(node, item, router.context.store, admission_context.live_events),
         )
     decisions = decide(node, events, admission_context)
     record(node, events, decisions, router.ledger, router.emit)
     chosen = np.flatnonzero(is_accepted(decisions.codes))
-    return _admitted(item, node, events, decisions, chosen) if len(chosen) else None
+    return _as_admitted(item, node, events, decisions, chosen) if len(chosen) else None
 
 
-def _read(item: FireItem, router: Router) -> Rows:
+def _read_arrived(item: FireItem, router: Router) -> Rows:
     """Returns all events that arrived for the task, with their columns; positions count the events of the batch."""
     tables, numbers = [], []
     for ref, first in item.admit.sections or ():
@@ -115,7 +115,7 @@ def _incoming(
     arriving = RetainedEvents(times=times, payload=rows.table, streams=streams, keys=keys)
     if admission_context.key_marks is None:
         marks = _marks(item, router, rows)
-        if admission_context.key_coder is not None and _decided_by_key(item, node, admission_context, times, marks):
+        if admission_context.key_coder is not None and _depends_on_keys(item, node, admission_context, times, marks):
             keys = admission_context.key_coder(arriving)
     else:
         assert admission_context.key_coder is not None
@@ -135,7 +135,7 @@ def _incoming(
     )  # fmt: skip
 
 
-def _decided_by_key(
+def _depends_on_keys(
     item: FireItem, node: WindowedNode, admission_context: AdmissionContext, times: NDArray[np.int64], marks: Marks
 ) -> bool:
     """True if the task may need stored events of the keys to decide which of these events are admitted."""
@@ -157,11 +157,11 @@ def _marks(item: FireItem, router: Router, rows: Rows) -> Marks:
     return Marks(**{name: table.column(name).to_numpy()[rows.positions] for name in table.column_names})
 
 
-def _admitted(
+def _as_admitted(
     item: FireItem, node: WindowedNode, events: Incoming, decisions: Decisions, chosen: NDArray[np.int64]
 ) -> Admitted:
     table, count = events.rows.table, len(events.times)
-    held = RetainedEvents(
+    retained = RetainedEvents(
         times=decisions.times,
         payload=table.select([name for name in table.column_names if name not in EVENT_COLUMNS]),
         streams=_column(events.rows, STREAM_COLUMN) if len(node.inputs) > 1 else None,
@@ -174,10 +174,10 @@ def _admitted(
     )
     end_edges = events.end_edges
     if len(chosen) < count:
-        held, end_edges = held.take(chosen), None if end_edges is None else end_edges[chosen]
-    places = np.searchsorted(chosen, decisions.evaluate_before).tolist()
+        retained, end_edges = retained.take(chosen), None if end_edges is None else end_edges[chosen]
+    indices = np.searchsorted(chosen, decisions.evaluate_before).tolist()
     limits = [int(decisions.closed_until[row]) for row in decisions.evaluate_before]
-    return Admitted(held, end_edges, tuple(zip(places, limits, strict=True)))
+    return Admitted(retained, end_edges, tuple(zip(indices, limits, strict=True)))
 
 
 def _evaluations(item: FireItem, node: WindowedNode, count: int) -> NDArray[np.int64] | None:
@@ -287,21 +287,21 @@ class OldEvents:
         return [read_retained(self.store, ref) for ref in self.refs]
 
     @cached_property
-    def places(self) -> list[NDArray[np.int64]]:
+    def needed_indices(self) -> list[NDArray[np.int64]]:
         """For each segment: the indices of the events that are still needed."""
         return [np.flatnonzero(is_needed(flags)) for _, flags in self.parts]
 
     def needed(self) -> RetainedEvents | None:
         """Returns the live events, and events that have yet to be reported as expired; None without such events."""
-        parts = [needed_rows(held, flags) for held, flags in self.parts]
-        parts = [held for held in parts if len(held)]
+        parts = [needed_rows(events, flags) for events, flags in self.parts]
+        parts = [events for events in parts if len(events)]
         return RetainedEvents.concat(parts) if parts else None
 
     def live(self, *columns: str) -> RetainedEvents | None:
         """Returns the events that a window may still need, in order of arrival, with these columns of their payload
         (all if none is given); None without such events."""
-        parts = [live_rows(_select_columns(held, columns), flags) for held, flags in self.parts]
-        parts = [held for held in parts if len(held)]
+        parts = [live_rows(_select_columns(events, columns), flags) for events, flags in self.parts]
+        parts = [events for events in parts if len(events)]
         return RetainedEvents.concat(parts) if parts else None
 
 
@@ -315,14 +315,15 @@ class TaskKeys:
         self._codes = KeyCodes.restore(node.keys, store, before.codes)
         self.records = KeyStates(self._tables[0] if self._tables else None, node.bolt.settings.key)
 
-    def coded(self, events: RetainedEvents) -> RetainedEvents:
+    def with_key_codes(self, events: RetainedEvents) -> RetainedEvents:
         """Returns these events, in order of arrival, with the codes of their keys."""
         return self._codes.apply(events, self._tables)
 
     def write(
         self, writer: SegmentWriter, events: RetainedEvents, flags: NDArray[np.uint8]
     ) -> tuple[Ref | None, Ref | None]:
-        """Writes the records, if they have changed, and the codes; ``events``: those that ``coded`` returned."""
+        """Writes the records, if they have changed, and the codes; ``events``: those that ``with_key_codes``
+        returned."""
         if self.records.changed:
             table = self.records.table(events.payload)
             self._tables = [] if table is None else [table]
@@ -356,15 +357,15 @@ class TaskEvents:
             written = [] if new is None or not len(new) else [write_retained(writer, new.sorted(), streams)]
             return [*self.old.refs, *written]
         refs, offset = [], 0
-        for ref, (stored, before), rows in zip(self.old.refs, self.old.parts, self.old.places, strict=True):
-            here = slice(offset, offset + len(rows))
-            held, changes = stored, False
+        for ref, (stored, before), rows in zip(self.old.refs, self.old.parts, self.old.needed_indices, strict=True):
+            section = slice(offset, offset + len(rows))
+            events, changes = stored, False
             if numbers is not None:
-                held = replace(stored, numbers=_renumbered(stored, rows, numbers[here]))
-                changes = stored.numbers is None or bool((stored.numbers[rows] != numbers[here]).any())
-            left = self._rewritten(writer, ref, held, before, rows, flags[here], changes=changes)
+                events = replace(stored, numbers=_with_new_numbers(stored, rows, numbers[section]))
+                changes = stored.numbers is None or bool((stored.numbers[rows] != numbers[section]).any())
+            remaining = self._rewrite(writer, ref, events, before, rows, flags[section], changes=changes)
             offset += len(rows)
-            refs.extend([] if left is None else [left])
+            refs.extend([] if remaining is None else [remaining])
         if new is not None:
             needed = is_needed(flags[offset:])
             if numbers is not None:
@@ -377,22 +378,22 @@ class TaskEvents:
         """Returns, for each input, the number of needed events that have been in a window."""
         if flags is None:
             return self._state.accounted_by_stream
-        which = ((flags & ACCOUNTED) != 0) & is_needed(flags)
+        is_counted = ((flags & ACCOUNTED) != 0) & is_needed(flags)
         counts, offset = np.zeros(self._streams, np.int64), 0
-        for (held, _), places in zip(self.old.parts, self.old.places, strict=True):
-            chosen = np.zeros(len(held), np.bool_)
-            chosen[places[which[offset : offset + len(places)]]] = True
-            counts += held.by_stream(self._streams, chosen)
-            offset += len(places)
+        for (events, _), indices in zip(self.old.parts, self.old.needed_indices, strict=True):
+            chosen = np.zeros(len(events), np.bool_)
+            chosen[indices[is_counted[offset : offset + len(indices)]]] = True
+            counts += events.by_stream(self._streams, chosen)
+            offset += len(indices)
         if self.new is not None:
-            counts += self.new.by_stream(self._streams, which[offset:])
+            counts += self.new.by_stream(self._streams, is_counted[offset:])
         return [int(count) for count in counts]
 
-    def _rewritten(
+    def _rewrite(
         self,
         writer: SegmentWriter,
         ref: Ref,
-        held: RetainedEvents,
+        events: RetainedEvents,
         before: NDArray[np.uint8],
         rows: NDArray[np.int64],
         flags: NDArray[np.uint8],
@@ -408,18 +409,20 @@ class TaskEvents:
             return None
         changed = before.copy()
         changed[rows] = flags
-        if remaining < len(held) // 2:
-            return replace(_write(writer, held, rows[needed], changed, self._streams), level=ref.level)
+        if remaining < len(events) // 2:
+            return replace(_write(writer, events, rows[needed], changed, self._streams), level=ref.level)
         return (
-            ref if not changes and (changed == before).all() else write_flags(writer, ref, changed, held, self._streams)
+            ref
+            if not changes and (changed == before).all()
+            else write_flags(writer, ref, changed, events, self._streams)
         )
 
 
-def _renumbered(held: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _with_new_numbers(events: RetainedEvents, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the numbers of all rows of a section, with new numbers for the given rows."""
-    put = np.full(len(held), -1, np.int64) if held.numbers is None else held.numbers.copy()
-    put[rows] = numbers
-    return put
+    all_numbers = np.full(len(events), -1, np.int64) if events.numbers is None else events.numbers.copy()
+    all_numbers[rows] = numbers
+    return all_numbers
 
 
 def no_events(node: WindowedNode) -> RetainedEvents:
@@ -430,37 +433,37 @@ def no_events(node: WindowedNode) -> RetainedEvents:
     return RetainedEvents(times=none, payload=node.schema.empty_table(), streams=streams, keys=keys)
 
 
-def _select_columns(held: RetainedEvents, columns: Sequence[str]) -> RetainedEvents:
-    return replace(held, payload=held.payload.select(list(columns))) if columns else held
+def _select_columns(events: RetainedEvents, columns: Sequence[str]) -> RetainedEvents:
+    return replace(events, payload=events.payload.select(list(columns))) if columns else events
 
 
 def _write(
-    writer: SegmentWriter, held: RetainedEvents, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int
+    writer: SegmentWriter, events: RetainedEvents, rows: NDArray[np.int64], flags: NDArray[np.uint8], streams: int
 ) -> Ref:
     """Writes these rows of the events in order of (key, time), or in order of arrival if rows stand for several events
     (see ``RetainedEvents.sorted``). ``flags``: those of all events."""
-    order = held.keys_and_times(rows).order() if held.weights is None else None
+    order = events.keys_and_times(rows).order() if events.weights is None else None
     if order is not None:
         rows = rows[order]
-    if order is not None or len(rows) < len(held):
-        held = held.take(rows)
+    if order is not None or len(rows) < len(events):
+        events = events.take(rows)
     flags = flags[rows]
-    held = replace(held, accounted=(flags & ACCOUNTED) != 0)
+    events = replace(events, accounted=(flags & ACCOUNTED) != 0)
     if (flags & IN_LAST_WINDOW).any():
-        held = replace(held, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
-    return write_retained(writer, held, streams)
+        events = replace(events, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
+    return write_retained(writer, events, streams)
 
 
-def compact_held(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
+def compact_retained(item: CompactItem, node: WindowedNode, context: Context) -> Ref:
     """Merges adjacent segments of one task into one, without events that are no longer needed."""
-    held = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs]).sorted()
-    return compacted(item, context, lambda writer: write_retained(writer, held, len(node.inputs)))
+    events = RetainedEvents.concat([needed_rows(*read_retained(context.store, ref)) for ref in item.refs]).sorted()
+    return write_compacted(item, context, lambda writer: write_retained(writer, events, len(node.inputs)))
 
 
-def pending_held(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
+def pending_retained(store: SegmentStore, node: WindowedNode, task: int, state: TaskState) -> Iterator[pa.Table]:
     """Yields the events of a task that have been in no window and may still be in one."""
     for ref in state.refs:
-        held, flags = read_retained(store, ref)
-        yield held.payload.take(pa.array(np.flatnonzero((flags & (NOT_LIVE | ACCOUNTED)) == 0)))
+        events, flags = read_retained(store, ref)
+        yield events.payload.take(pa.array(np.flatnonzero((flags & (NOT_LIVE | ACCOUNTED)) == 0)))
     for ref in state.waiting:
         yield read_retained(store, ref)[0].payload

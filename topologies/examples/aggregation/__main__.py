@@ -132,7 +132,7 @@ def send_all(servers: str, topic: str, messages: Iterable[Mapping[str, Any]]) ->
     """Sends messages (``key``, ``value``, ``headers``) to a topic, in their order; returns their number. Raises
     ConfigError for an unknown topic."""
     need_confluent("this tool writes it")
-    check_topics(Admins().of, topic, spouts.kafka(servers, topic))
+    check_topics(Admins().open, topic, spouts.kafka(servers, topic))
     return send_messages(servers, topic, messages)
 
 
@@ -140,9 +140,9 @@ def messages_in(servers: str, topic: str) -> Iterator[dict[str, Any]]:
     """Yields the messages of a topic, partition by partition. Raises ConfigError for an unknown topic."""
     need_confluent("this tool reads it")
     spout, admins = spouts.kafka(servers, topic), Admins()
-    check_topics(admins.of, topic, spout)
+    check_topics(admins.open, topic, spout)
     topics = Topics(topic, spout, admins)
-    before = topics.first()
+    before = topics.start_offsets()
     with closing(RangeReader(topic, spout, admins)) as reader:
         for ends, _ in topics.all_batches(before):
             records, _ = reader.read(ranges_between(before, ends))

@@ -106,7 +106,7 @@ def test_the_first_run_of_one_level(parts: list[list[Ref]], least: int) -> None:
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), any_ref()), min_size=1, max_size=10), min_size=1, max_size=4))
 def test_sections_are_dealt_out_in_their_order(readers: list[list[tuple[int, Ref]]]) -> None:
     whole = Sections.concat([Sections.of(sections) for sections in readers])
-    found = {task: list(whole.refs.take(places)) for task, places in whole.places_by_task()}
+    found = {task: list(whole.refs.take(places)) for task, places in whole.indices_by_task()}
     flat = [section for sections in readers for section in sections]
     assert found == {task: [ref for of, ref in flat if of == task] for task, _ in flat}
 

@@ -45,7 +45,7 @@ def taken(source: str, target: str, *moved: tuple[str, str]) -> Savepoint:
 
 def to_and_fro(checkpoint: str, topology: Topology, tasks: int) -> None:
     """The checkpoint is deleted, and comes back from a savepoint of its savepoint."""
-    if PairedCheckpoint(checkpoint).files.names("manifests"):
+    if PairedCheckpoint(checkpoint).documents.names("manifests"):
         taken(checkpoint, f"{checkpoint}-saved")
         shutil.rmtree(checkpoint)
         taken(f"{checkpoint}-saved", checkpoint)
@@ -246,7 +246,7 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
             disk.before = lambda operation, path: None
             disk.start()
             halves = PairedCheckpoint(f"{disk.data}/saved")
-            note = halves.files.read("savepoint")
+            note = halves.documents.read("savepoint")
             if note is not None and note["complete"]:
                 break  # it dies before it has synced the name of this note
             if note is not None:
@@ -254,7 +254,7 @@ def test_a_death_at_any_moment_leaves_what_is_refused_and_the_next_attempt_start
                 with pytest.raises(CheckpointError, match="is a savepoint that is not complete"):
                     go(begun / "in", begun / "out", f"{disk.data}/saved")
             else:
-                assert not halves.files.names("manifests")
+                assert not halves.documents.names("manifests")
     assert refused > share(50)
     go(begun / "in", begun / "out", f"{disk.data}/saved", keep_open=False)
     assert rows_of(begun / "out") == rows_of(begun / "whole/out")
