@@ -18,7 +18,7 @@ from tests.helpers import pages
 from tests.helpers.places import ROOT
 from topologies.io import sinks, spouts
 from topologies.io.formats import FormatName
-from topologies.io.formats.write_table import is_written, options_of
+from topologies.io.formats.write_table import has_writer, options_of
 from topologies.io.topics.declared import REGISTERED, Envelope, KeyForm, Tombstones, TopicFormat
 from topologies.io.topics.encode import protobuf_file
 from windowing.errors import ConfigError
@@ -52,7 +52,7 @@ def section() -> str:
     taken = inspect.signature(spouts.kafka).parameters
     rows: list[tuple[str, ...]] = [
         ("engines", *("both" for _ in FORMATS), "both"),
-        ("written by `sinks.files`", *("yes" if is_written(name) else "–" for name in FORMATS), "–"),
+        ("written by `sinks.files`", *("yes" if has_writer(name) else "–" for name in FORMATS), "–"),
     ]
     for option in options():
         kafka = "r" if option in taken else "–"

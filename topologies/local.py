@@ -16,7 +16,7 @@ from manager.storage.files import storage_errors_during
 from manager.storage.segments import Ref, SegmentStore
 from topologies.checkpoints.checkpointed_run import CheckpointedRun, ReadTopics
 from topologies.checkpoints.file_journal import FileJournal, JournalMoved
-from topologies.checkpoints.preflight import check_local, register_schemas
+from topologies.checkpoints.preflight import check_local, register_and_check_schemas
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
 from topologies.engine.batch import BatchPlan, Context, InProcessExecutor, InProcessRunExecutor, TimeAdvance
 from topologies.engine.commit import EngineSinks, SinkLocks, no_catalog
@@ -298,7 +298,7 @@ def _run(topology: Graph, options: RunOptions, observers: Observers) -> Summary:
 
     with ExitStack() as resources:
         resources.callback(kafka.close)
-        register_schemas(topology)
+        register_and_check_schemas(topology)
         kafka.check(topology)
         kafka.read_topics.begin_without_checkpoint()
         for number, batch_input in enumerate(_batches(topology, files_read, first_output, kafka, resources)):

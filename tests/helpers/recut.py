@@ -12,15 +12,15 @@ from manager.storage.checkpoint import MemoryCheckpoint
 from topologies.engine.batch import BatchPlan, InProcessExecutor, TimeAdvance
 from topologies.engine.micro_batch import MicroBatch
 from topologies.scenarios.replay import Recording, judge
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import CloseStep, CrashStep
-from topologies.scenarios.script import ScriptedEvents, ScriptSplit, script, watched_topology
+from topologies.scenarios.script import ScriptedEvents, ScriptSplit, scenario_topology, script
 
 
-def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
+def run_cut(scenario: Scenario, chance: random.Random) -> ReplayResult:
     """The answer with batches that end after any event, splits that hold any number of them, and other processes."""
-    topology, checkpoint, recording = watched_topology(scenario), MemoryCheckpoint(), Recording()
+    topology, checkpoint, recording = scenario_topology(scenario), MemoryCheckpoint(), Recording()
     step = recording.watch(MicroBatch(topology, checkpoint, InProcessExecutor()))
     number = 0
     for batch in script(scenario):
@@ -35,7 +35,7 @@ def run_cut(scenario: Scenario, chance: random.Random) -> Replayed:
                     splits[-1] = ScriptSplit((*splits[-1].lines, one.to_json()))
                 else:
                     splits.append(ScriptSplit((one.to_json(),)))
-        recording.note(batch, step.run(BatchPlan(number, batch.advance, splits)))
+        recording.note_batch(batch, step.run(BatchPlan(number, batch.advance, splits)))
         number += 1
         if chance.random() < 0.3:
             step = recording.watch(MicroBatch(topology, checkpoint, InProcessExecutor()))
@@ -50,7 +50,7 @@ def crashing(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"steps": steps})
 
 
-def differences(scenario: Scenario, answer: Replayed) -> list[str]:
+def differences(scenario: Scenario, answer: ReplayResult) -> list[str]:
     expect = scenario.expect
     if has_keys(scenario) and expect is not None:
         outputs = sorted_rows(answer.outputs, expect.outputs or {})

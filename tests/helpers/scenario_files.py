@@ -6,15 +6,15 @@ import functools
 from pathlib import Path
 
 from tests.helpers.places import SCENARIOS
-from topologies.scenarios.scenario_model import Loaded, load
+from topologies.scenarios.scenario_model import LoadedScenario, load
 
 
 @functools.cache
-def scenarios_of(path: Path) -> tuple[Loaded, ...]:
+def scenarios_of(path: Path) -> tuple[LoadedScenario, ...]:
     """Returns the scenarios of a file, without those that cannot be read."""
-    return tuple(each for each in load(path) if isinstance(each, Loaded))
+    return tuple(each for each in load(path) if isinstance(each, LoadedScenario))
 
 
-def scenarios_in(pattern: str) -> list[Loaded]:
+def scenarios_in(pattern: str) -> list[LoadedScenario]:
     """Returns the scenarios of all files below tests/scenarios whose paths match, in the order of the paths."""
     return [each for path in sorted(SCENARIOS.glob(pattern)) for each in scenarios_of(path)]

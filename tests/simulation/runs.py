@@ -214,7 +214,7 @@ class CalmRun(BrokerRun):
             self._run_and_note(self.journal.plan(found or step.ends or {}, step.clock, heartbeat=True))
 
     def _listed(self, spout: str, names: list[str]) -> list[FoundFile]:
-        listed = {os.path.basename(each.path): each for each in self.spouts[spout].listed()}
+        listed = {os.path.basename(each.path): each for each in self.spouts[spout].list_files()}
         return [listed[name] for name in names]
 
     def _now(self) -> int:

@@ -39,7 +39,7 @@ from topologies.graph.java_sums import frame_sums
 from topologies.io.sinks import MemorySink
 from topologies.spark import frame_sums as summed
 from topologies.spark import runner, source
-from topologies.spark.frame_sums import SummedFrame
+from topologies.spark.frame_sums import FrameAdder
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, aggregates
@@ -192,14 +192,14 @@ def as_on_a_cluster() -> Iterator[None]:
 def watched() -> Iterator[list[bool]]:
     """Per batch, whether Spark has added it up."""
     found: list[bool] = []
-    ingest = SummedFrame.ingest
+    ingest = FrameAdder.ingest
 
     def noted(*given: Any) -> Any:
         outputs = ingest(*given)
         found.append(outputs is not None)
         return outputs
 
-    with patch.object(SummedFrame, "ingest", noted):
+    with patch.object(FrameAdder, "ingest", noted):
         yield found
 
 
@@ -207,12 +207,12 @@ def watched() -> Iterator[list[bool]]:
 def way_of(spark: SparkSession, way: str) -> Iterator[list[str]]:
     """Have Java read in a way. Yields how batches are read."""
     found, compiles = list[str](), "spark.sql.codegen.wholeStage"  # without it Spark reads no columns
-    columns, in_job, before = SummedFrame._columns, summed._Java._summed, spark.conf.get(compiles)
+    columns, in_job, before = FrameAdder._columns, summed._Java._sums_by_partition, spark.conf.get(compiles)
 
     def noted(*given: Any) -> Any:
         there = columns(*given)
         found.append("rows" if there is None else "columns")
-        return replace(there, of_files=False) if there is not None and way == "columns, files" else there
+        return replace(there, are_from_files=False) if there is not None and way == "columns, files" else there
 
     def noted_job(*given: Any) -> Any:
         found[-1] += ", job"
@@ -220,8 +220,8 @@ def way_of(spark: SparkSession, way: str) -> Iterator[list[str]]:
 
     spark.conf.set(compiles, str(way in COLUMNS).lower())
     with (
-        patch.object(SummedFrame, "_columns", noted),
-        patch.object(summed._Java, "_summed", noted_job),
+        patch.object(FrameAdder, "_columns", noted),
+        patch.object(summed._Java, "_sums_by_partition", noted_job),
         as_on_a_cluster() if way.endswith("results") else nullcontext(),
     ):
         try:
@@ -389,9 +389,9 @@ def test_rows_are_read_where_columns_cannot_be(spark: SparkSession, tmp_path: Pa
     question = ASKED | {"files": [[second(0)], [second(1)]], "shape": ("10s", None)}
     built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
     wrong = tmp_path / "ScannedColumns.java"
-    source = summed._SCANNED.read_text("utf-8")
+    source = summed._COLUMNS_SOURCE.read_text("utf-8")
     wrong.write_text(source.replace('"getLocalProperties"', '"getOtherProperties"'))
-    with watched() as added_up, way_of(spark, COLUMNS[0]) as ways, patch.object(summed, "_SCANNED", wrong):
+    with watched() as added_up, way_of(spark, COLUMNS[0]) as ways, patch.object(summed, "_COLUMNS_SOURCE", wrong):
         run(built, tmp_path / "checkpoint")
     assert added_up == [True, True]
     assert ways == ["columns, job", "rows, job"]
@@ -404,7 +404,7 @@ def test_a_query_that_is_stopped_while_columns_are_read_reads_nothing_again(
     """Neither in a job, of which nobody would know any more, nor in Python. The next run has each row."""
     question = ASKED | {"files": [[second(0)]], "shape": ("10s", None)}
     built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
-    slow, plain = tmp_path / "ScannedColumns.java", summed._SCANNED.read_text()
+    slow, plain = tmp_path / "ScannedColumns.java", summed._COLUMNS_SOURCE.read_text()
     endless = "while (true) { Thread.sleep(10L); begun.killTaskIfInterrupted(); }"
     slow.write_text(plain.replace("program.hasNext();", f"if (begun.partitionId() >= 0) {endless}"))
     assert endless in slow.read_text()
@@ -416,7 +416,7 @@ def test_a_query_that_is_stopped_while_columns_are_read_reads_nothing_again(
             query.stop()
 
     stopping = threading.Thread(target=stop)
-    with way_of(spark, COLUMNS[0]) as found, patch.object(summed, "_SCANNED", slow), watched() as added_up:
+    with way_of(spark, COLUMNS[0]) as found, patch.object(summed, "_COLUMNS_SOURCE", slow), watched() as added_up:
         stopping.start()
         with suppress(WindboltError, Py4JError, PySparkException):
             run(built, tmp_path / "checkpoint")
@@ -510,7 +510,9 @@ def test_a_task_stops_reading_once_its_sums_are_too_large(spark: SparkSession, t
     built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
 
     def collect(java: Any, rows: Any, plan: str, path: str) -> int:
-        parts.extend(struct.unpack("=qq", row.getBinary(0)[:16]) for row in java._summed(rows, plan).collect())
+        parts.extend(
+            struct.unpack("=qq", row.getBinary(0)[:16]) for row in java._sums_by_partition(rows, plan).collect()
+        )
         return min(sums for _, sums in parts)
 
     with (
@@ -531,7 +533,7 @@ def test_where_java_fails_the_rows_go_to_python(spark: SparkSession, tmp_path: P
     built, out = topology(tmp_path / "in", write(made(tmp_path / "in"), question), question)
     wrong = tmp_path / "FrameSums.java"
     wrong.write_text("public Object generate(Object[] references) { return new Missing(); }")
-    with watched() as added_up, as_on_a_cluster(), patch.object(summed, "_SOURCE", wrong):
+    with watched() as added_up, as_on_a_cluster(), patch.object(summed, "_SUMS_SOURCE", wrong):
         run(built, tmp_path / "checkpoint")
     assert added_up == [False, False]
     assert [row["n"] for row in out.rows] == [2]
@@ -582,7 +584,7 @@ def test_a_batch_that_breaks_after_it_was_added_up_is_in_the_result_once(spark: 
     place.mkdir()
     question = ASKED | {"files": [[second(0)], [second(1), second(2, "b")], [second(3, None)]]}
     built, out = topology(place, write(place, question), question)
-    ingest, broken = SummedFrame.ingest, list[int]()
+    ingest, broken = FrameAdder.ingest, list[int]()
 
     def breaks(*given: Any) -> Any:
         outputs = ingest(*given)
@@ -591,7 +593,7 @@ def test_a_batch_that_breaks_after_it_was_added_up_is_in_the_result_once(spark: 
             raise Crash
         return outputs
 
-    with patch.object(SummedFrame, "ingest", breaks), suppress(Exception):
+    with patch.object(FrameAdder, "ingest", breaks), suppress(Exception):
         run(built, tmp_path / "checkpoint")
     assert broken
     run(built, tmp_path / "checkpoint")

@@ -21,7 +21,7 @@ from topologies.graph import java_sums
 from topologies.io.topics.declared import TopicRows
 from topologies.io.topics.decode import decode
 from topologies.spark import frame_sums as summed
-from topologies.spark.java import compiled, made, one_source
+from topologies.spark.java import compile_class, new_object, one_source
 from windowing.schema import parse_schema
 
 SCHEMA = parse_schema(json_texts.SCHEMA)
@@ -90,14 +90,14 @@ Read = Callable[[Sequence[bytes]], Rows]
 @pytest.fixture(scope="module")
 def in_java(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Read:
     """Reads objects with Java; None where that leaves one to Python."""
-    lines = summed._OF_RECORDS.read_text("utf-8").splitlines()
+    lines = summed._JSON_SOURCE.read_text("utf-8").splitlines()
     imports = [line for line in lines if line.startswith("import ")]
     body = [line for line in lines if not line.startswith("import ")]
     source = tmp_path_factory.mktemp("java") / "OneByOne.java"
     source.write_text(READER.replace("IMPORTS", "\n".join(imports)).replace("OBJECTS", "\n".join(body)), "utf-8")
     letters = [str(java_sums._key_letter(field.type)) for field in SCHEMA]
     columns = " ".join(letter + name.encode().hex() for letter, name in zip(letters, SCHEMA.names, strict=True))
-    reader = made(spark, compiled(spark, source), columns, "".join(letters))
+    reader = new_object(spark, compile_class(spark, source), columns, "".join(letters))
 
     def read(values: Sequence[bytes]) -> Rows:
         lines = reader.rows(" ".join(value.hex() for value in values)).splitlines()
@@ -189,6 +189,6 @@ def test_bytes_that_were_damaged_are_read_alike_or_left_to_python(in_java: Read,
 
 
 def test_the_program_has_its_imports_first(tmp_path: Path) -> None:
-    lines = one_source(summed._SOURCE, summed._OF_RECORDS).splitlines()
+    lines = one_source(summed._SUMS_SOURCE, summed._JSON_SOURCE).splitlines()
     last = max(at for at, line in enumerate(lines) if line.startswith("import "))
     assert all(line.startswith("import ") for line in lines[: last + 1])

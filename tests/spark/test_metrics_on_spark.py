@@ -143,5 +143,5 @@ def test_of_many_reports_the_latest_are_kept() -> None:
         reports.note("query", report)
     reports.note(None, made[0])
     reports.note("query", BatchReport(3, True, 0, 0, {}, {}, {}))
-    assert [reports.of("query", number) for number in range(4)] == [None, None, *made[2:]]
-    assert reports.of("query", 3) is made[3]
+    assert [reports.get("query", number) for number in range(4)] == [None, None, *made[2:]]
+    assert reports.get("query", 3) is made[3]

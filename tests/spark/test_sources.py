@@ -49,17 +49,17 @@ def counting(**found: Any) -> tuple[Topology, MemorySink]:
 def progress() -> Iterator[list[dict[str, Any]]]:
     """What Spark says about the batches of the queries that end in the meantime."""
     said: list[dict[str, Any]] = []
-    wait = runner.Guarded.wait
+    wait = runner.GuardedFunction.wait
 
-    def listening(guarded: runner.Guarded, query: Any, session: Any) -> None:
+    def listening(guarded: runner.GuardedFunction, query: Any, session: Any) -> None:
         wait(guarded, query, session)
         said.extend(json.loads(each.json) for each in query.recentProgress)
 
-    runner.Guarded.wait = listening  # type: ignore[method-assign, assignment]
+    runner.GuardedFunction.wait = listening  # type: ignore[method-assign, assignment]
     try:
         yield said
     finally:
-        runner.Guarded.wait = wait  # type: ignore[method-assign]
+        runner.GuardedFunction.wait = wait  # type: ignore[method-assign]
 
 
 @pytest.mark.feature("AZ-1")

@@ -40,7 +40,7 @@ from topologies.checkpoints.paired_checkpoint import (
     naming_a_way_back,
     telling_who_took_over,
 )
-from topologies.checkpoints.preflight import register_schemas
+from topologies.checkpoints.preflight import register_and_check_schemas
 from topologies.checkpoints.pulled_files import PulledFiles, Reader, pulled_rows
 from topologies.checkpoints.rescale import rescale_for
 from topologies.checkpoints.spark_checkpoint import Partitions, SourceLog
@@ -66,9 +66,9 @@ from topologies.engine.task_data import MergedSplits, Output, SourceSplit
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph
-from topologies.io.file_spout import FileSpout, KeptRows, WatchedFiles
+from topologies.io.file_spout import FileSpout, SpoutOfRowsInMemory, WatchedFiles
 from topologies.io.formats import file_format, write_table
-from topologies.io.kafka import KafkaSpout, matching, may_lose
+from topologies.io.kafka import KafkaSpout, may_lose_records, names_matching
 from topologies.io.paths import literal
 from topologies.io.pulled import PulledRanges, PulledRows, RangedSpout, UsersSpout
 from topologies.io.spouts import FrameSpout, MemorySpout
@@ -117,7 +117,7 @@ class ReadTopics:
                     if topic in present
                     and self._is_remade(admin, topic, offsets_read, known_ids.get(topic), present[topic])
                 ]
-            if remade and not may_lose(spout.options):
+            if remade and not may_lose_records(spout.options):
                 raise _remade_error(name, remade[0], offsets[remade[0]])
             if remade:
                 check_owner()
@@ -144,7 +144,7 @@ class ReadTopics:
         that find deletions themselves."""
         for name, spout_ranges in ranges.items():
             spout = self.spouts[name]
-            ignored_errors = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
+            ignored_errors = nullcontext() if may_lose_records(spout.options) else suppress(UnreachableError)
             with ignored_errors, self.open_admin(f"spout {name!r}", spout.servers, spout.options) as admin:
                 self._refuse_remade(admin, name, spout_ranges)
 
@@ -159,10 +159,10 @@ class ReadTopics:
         for name, spout in self.spouts.items():
             spout_ranges = ranges.get(name) or ()
             earliest: dict[tuple[str, int], int] = {}
-            ignored_errors = nullcontext() if may_lose(spout.options) else suppress(UnreachableError)
+            ignored_errors = nullcontext() if may_lose_records(spout.options) else suppress(UnreachableError)
             with ignored_errors, self.open_admin(f"spout {name!r}", spout.servers, spout.options) as admin:
                 self._refuse_remade(admin, name, spout_ranges)
-                if may_lose(spout.options):
+                if may_lose_records(spout.options):
                     earliest = admin.ends([(each.topic, each.partition) for each in spout_ranges], first=True)
             for each in spout_ranges:
                 lost_count = min(earliest.get((each.topic, each.partition), each.start), each.end) - each.start
@@ -179,7 +179,7 @@ class ReadTopics:
         for topic, (topic_id, _) in _existing_topics(admin, spout, ids).items():
             if ids.get(topic, topic_id) == topic_id:
                 continue
-            if may_lose(spout.options):
+            if may_lose_records(spout.options):
                 raise DataError(
                     f"spout {name!r}: topic {topic!r} was deleted and made anew while the run read it",
                     why="its records have other offsets now",
@@ -245,7 +245,7 @@ def _stored_ids(files: SealedFolder) -> list[list[Any]]:
 def _existing_topics(admin: Admin, spout: KafkaSpout, topics_read: Iterable[str]) -> dict[str, TopicInfo]:
     """Returns those topics of a spout that exist."""
     existing = admin.topics()
-    return admin.describe(existing & {*spout.topics, *topics_read, *matching(spout.pattern, existing)})
+    return admin.describe(existing & {*spout.topics, *topics_read, *names_matching(spout.pattern, existing)})
 
 
 # Opens a checkpoint for a run: checks its halves and its topology, and writes the notes of a new checkpoint.
@@ -354,7 +354,7 @@ def with_file_spouts(topology: Graph, checkpoint: str) -> Graph:
                 )
             folder = os.path.join(os.path.abspath(checkpoint), "memory", name)
             _write_memory(name, node.spout, folder)
-            files = KeptRows(
+            files = SpoutOfRowsInMemory(
                 (literal(folder),),
                 declared=node.spout.declared,
                 format=file_format("arrow"),
@@ -579,7 +579,7 @@ class CheckpointedRun(ABC):
 
     def _open_log(self) -> None:
         """Opens the log of files and offsets by batch, and removes the unfinished entries of a run that died."""
-        register_schemas(self.topology)
+        register_and_check_schemas(self.topology)
         half = self.halves.spark_checkpoint
         self.log = SourceLog(half.filesystem, half.root, *self._open_source())
         half.sweep()  # Spark starts no query beside the draft of a first batch

@@ -30,10 +30,10 @@ from topologies.graph.graph import Graph, SpoutNode, Stream, WindowedNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.declared_times import AS_WRITTEN, form_of, is_unit, unit_in_words
-from topologies.io.formats.event_files import opened, plain, python_columns, reached, short_repr
+from topologies.io.formats.event_files import as_unreachable_error, open_file, python_columns, python_value, short_repr
 from topologies.io.formats.text_values import parse_text
 from topologies.io.kafka import KafkaSpout
-from topologies.io.paths import is_never_input, leading, locate_file, look
+from topologies.io.paths import entry_at, is_never_input, locate_file, path_before_pattern
 from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import undeclared
 from topologies.io.spouts import MemorySpout
@@ -86,8 +86,8 @@ def missing_input(name: str, spout: FileSpout) -> ConfigError | None:
     """Returns an error if the file or folder of a spout, or the folder before its pattern, does not exist; else
     None."""
     for spout_path in spout.paths:
-        path, is_pattern = leading(spout_path)
-        entry = look(path)
+        path, is_pattern = path_before_pattern(spout_path)
+        entry = entry_at(path)
         exists = entry is not None and (entry.is_folder or not is_pattern)
         if exists or (is_pattern and "://" in path and not is_hdfs(path)):  # stores have no empty folders
             continue
@@ -130,7 +130,7 @@ def first_rows_of_files(node: SpoutNode, spout: FileSpout, files: list[FoundFile
     schema, defaults = spout.row_schema(node.outputs[DEFAULT_STREAM]), node.defaults
     rows, reasons = schema.empty_table(), list[str]()
     for file in files[:MOST_FILES]:
-        with reached(file.path):
+        with as_unreachable_error(file.path):
             filesystem, path = locate_file(file.path)
         for table, _, bad in chunks_of(spout, filesystem, FileSplit(path), schema, optional=defaults.columns.keys()):
             rows = pa.concat_tables([rows, defaults.filled(table.slice(0, MOST_ROWS))])
@@ -260,9 +260,9 @@ def _in_no_file(columns: list[str], files: list[FoundFile]) -> list[str]:
 def _not_in(path: str, columns: list[str]) -> list[str]:
     """Returns the columns that no object of a file has. Only lines that may contain one are parsed."""
     missing = {column: json.dumps(column, ensure_ascii=False).encode() for column in columns}
-    with reached(path):
+    with as_unreachable_error(path):
         filesystem, inside = locate_file(path)
-    with opened(filesystem, inside, "JSON lines", streamed=True) as source:
+    with open_file(filesystem, inside, "JSON lines", streamed=True) as source:
         for block in _blocks(source):
             suspects = (*missing.values(), _ESCAPE)
             if not any(each in block for each in suspects):
@@ -280,9 +280,9 @@ _ESCAPE = b"\\u"
 
 def _objects(path: str) -> Iterator[dict[str, object]]:
     """Yields the objects of a file's lines. A line without an object is a bad row, which is reported elsewhere."""
-    with reached(path):
+    with as_unreachable_error(path):
         filesystem, inside = locate_file(path)
-    with opened(filesystem, inside, "JSON lines", streamed=True) as source:
+    with open_file(filesystem, inside, "JSON lines", streamed=True) as source:
         for block in _blocks(source):
             for line in block.split(b"\n"):
                 value = _object_of_line(line)
@@ -441,7 +441,7 @@ def time_formats_in_words(node: SpoutNode, spout: FileSpout, files: list[FoundFi
     reader: Any = replace(spout.format, times=tuple((name, AS_WRITTEN) for name in names))  # type: ignore[type-var]
     rows = texts.empty_table()
     for file in files[:MOST_FILES]:
-        with reached(file.path):
+        with as_unreachable_error(file.path):
             filesystem, path = locate_file(file.path)
         read = reader.read(filesystem, FileSplit(path), texts, optional=node.defaults.columns)
         for table, _, _ in islice(read, _MOST_CHUNKS):
@@ -529,7 +529,7 @@ def suspicious_input(topology: Graph) -> list[WindboltError]:
     for node in topology.spouts.values():
         if isinstance(node.spout, FileSpout) and node.spout.is_here:
             with suppress(WindboltError):  # the run itself reports unreadable input
-                files = node.spout.listed()
+                files = node.spout.list_files()
                 if not files:
                     found += [] if missing_input(node.name, node.spout) else [_no_file(node.name, node.spout)]
                 found += unknown_column_errors(node, node.spout, files)
@@ -564,7 +564,7 @@ def _findings_of_files(topology: Graph, node: SpoutNode, spout: FileSpout) -> Fi
     missing = missing_input(node.name, spout)
     if missing is not None:
         return Findings(problems=(missing,))
-    files = spout.listed()
+    files = spout.list_files()
     if not files:
         return Findings((("files", "none yet"),), warnings=(_no_file(node.name, spout),))
     first_rows = first_rows_of_files(node, spout, files)
@@ -685,7 +685,7 @@ def _time_span(first_rows: FirstRows, column: str) -> str:
 
 
 def _value_span(values: pa.ChunkedArray) -> str:
-    bounds = [plain(each) for each in pc.min_max(values).values()]
+    bounds = [python_value(each) for each in pc.min_max(values).values()]
     low, high = (_as_text(each) for each in bounds)
     return "" if bounds[0] is None else f"{low} to {high}"
 
@@ -718,7 +718,7 @@ def _no_file(name: str, spout: FileSpout) -> WindboltError:
             why="a run to the end of the input would read nothing",
             do="correct the paths, or put files there",
         )
-    folder, is_pattern = leading(spout.path)
+    folder, is_pattern = path_before_pattern(spout.path)
     others = sorted(entry for entry in os.listdir(folder) if not is_never_input(entry)) if os.path.isdir(folder) else []
     beside = (
         f"{folder} holds {', '.join(others[:3])}{', ...' if others[3:] else ''}" if others else "the folder is empty"

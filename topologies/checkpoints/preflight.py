@@ -22,13 +22,13 @@ from topologies.engine.commit import no_catalog
 from topologies.engine.kafka_records import errors_about
 from topologies.engine.librdkafka import check_options
 from topologies.graph.graph import ERRORS, Graph, SinkNode, SpoutNode, Stream, WindowedNode, stream_label
-from topologies.io.file_spout import FileSpout, KeptRows
+from topologies.io.file_spout import FileSpout, SpoutOfRowsInMemory
 from topologies.io.kafka import KafkaSink, KafkaSpout
-from topologies.io.paths import canonical_place, locate, read_among, shown_path
+from topologies.io.paths import canonical_place, files_matched_by, locate, shown_path
 from topologies.io.sinks import FileSink, FunctionSink, TableSink
 from topologies.io.spouts import FrameSpout
 from topologies.io.topics.decode import check_topic
-from topologies.io.topics.encode import TopicRecords, ask_registry, look_at_registry
+from topologies.io.topics.encode import TopicRecords, preview_registration, register_schemas
 from topologies.run.options import RunOptions, refuse_in_process
 from windowing.bolts.aggregate_bolt import AggregateBolt
 from windowing.bolts.bolt import StatefulBatchBolt
@@ -123,9 +123,9 @@ def _refuse_own_checkpoint(topology: Graph, checkpoint: str) -> None:
     files = [checkpoint_place.below(file) for file in SAMPLE_FILES]
     for name, node in topology.spouts.items():
         spout = node.spout
-        if not isinstance(spout, FileSpout) or isinstance(spout, KeptRows):
+        if not isinstance(spout, FileSpout) or isinstance(spout, SpoutOfRowsInMemory):
             continue
-        if read_among(spout.paths, files):
+        if files_matched_by(spout.paths, files):
             raise ConfigError(
                 f"spout {name!r} would read the checkpoint of the run",
                 why=f"{spout.path!r} stands for files in {checkpoint_place}, to which each batch adds",
@@ -212,7 +212,7 @@ def refuse_hdfs_without_host(name: str, spout: FileSpout, why: str) -> None:
 # Schema registries: do they respond, and do their schemas fit the declared columns?
 
 
-def register_schemas(topology: Graph) -> None:
+def register_and_check_schemas(topology: Graph) -> None:
     """Registers the schemas of sinks, and compares those of topics with the declared columns.
 
     Raises ConfigError if a schema is refused or does not fit, UnreachableError if a registry does not respond.
@@ -227,7 +227,7 @@ def register_schemas(topology: Graph) -> None:
         sink = sink_node.sink
         if isinstance(sink, KafkaSink) and sink.records is not None:
             with errors_about(f"sink {name!r}"):
-                ask_registry(sink.records, sink_node.schema)
+                register_schemas(sink.records, sink_node.schema)
 
 
 def with_short_registry_timeouts(topology: Graph) -> Graph:
@@ -236,11 +236,11 @@ def with_short_registry_timeouts(topology: Graph) -> Graph:
     for name, node in topology.spouts.items():
         spout = node.spout
         if isinstance(spout, KafkaSpout) and spout.registry is not None:
-            spouts[name] = replace(node, spout=replace(spout, registry=spout.registry.asked_once()))
+            spouts[name] = replace(node, spout=replace(spout, registry=spout.registry.with_short_timeout()))
     for name, sink_node in topology.sinks.items():
         sink = sink_node.sink
         if isinstance(sink, KafkaSink) and sink.records is not None and sink.records.registry is not None:
-            records = replace(sink.records, registry=sink.records.registry.asked_once())
+            records = replace(sink.records, registry=sink.records.registry.with_short_timeout())
             sinks[name] = replace(sink_node, sink=replace(sink, records=records))
     return replace(topology, spouts=spouts, sinks=sinks)
 
@@ -296,7 +296,9 @@ def _schemas_of_spout(node: SpoutNode, spout: KafkaSpout) -> Findings:
 
 
 def _schemas_of_sink(node: SinkNode, records: TopicRecords) -> Findings:
-    return Findings(tuple(("schema", f"of {description}") for description in look_at_registry(records, node.schema)))
+    return Findings(
+        tuple(("schema", f"of {description}") for description in preview_registration(records, node.schema))
+    )
 
 
 # Inputs without the columns that a bolt adds up: their events have nulls in them, and change nothing.

@@ -34,7 +34,7 @@ from topologies.checkpoints.state_tables import bolts, event_table, own_columns,
 from topologies.checkpoints.stored_tasks import StoredQueue, TaskReader, evaluated_span, readers_of, windows_of
 from topologies.checkpoints.topology_fit import checkpoint_at, require_rules, rules_of
 from topologies.graph.bolt_rules import BoltRules
-from topologies.io.spout_columns import given_table, is_data_frame
+from topologies.io.spout_columns import as_arrow_table, is_data_frame
 from windowing.calls import checked
 from windowing.conversion import REFUSED, convert_column
 from windowing.errors import ConfigError, DataError, did_you_mean_column
@@ -205,7 +205,7 @@ class GivenEvents:
 
 def _as_table(bolt: str, given: Any) -> pa.Table:
     try:
-        table = given_table(given)
+        table = as_arrow_table(given)
         if table is None and isinstance(given, list) and all(isinstance(row, dict) for row in given):
             table = _table_of_dicts(bolt, given)
     except pa.ArrowException as error:

@@ -54,7 +54,7 @@ from topologies.graph.graph import Graph
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import locate
 from topologies.io.pulled import RangedSpout
-from topologies.io.spout_columns import given_table
+from topologies.io.spout_columns import as_arrow_table
 from topologies.io.spouts import one_table
 from topologies.run.options import Engine, RunOptions
 from windowing.errors import BoltError, CheckpointError, ConfigError, DataError, SchemaError, did_you_mean
@@ -377,7 +377,7 @@ def _checked_table(topology: Graph, spout: str, users_rows: EmittedRows) -> pa.T
         )
     columns = topology.spouts[spout].outputs[DEFAULT_STREAM]
     users_rows = topology.spouts[spout].defaults.completed(users_rows)
-    table = given_table(users_rows)
+    table = as_arrow_table(users_rows)
     if table is not None and len(set(table.column_names)) == table.num_columns:
         users_rows = _as_in_a_run(table, columns, with_needed_columns(topology).spouts[spout].schema.names)
     try:

@@ -53,14 +53,14 @@ def demo(
     with readable_errors(debug=debug):
         if engine is Engine.LOCAL:
             refuse_for_spark({"--master": master or None}, "--engine local")
-        waited = parse_duration(lag)
+        lag_duration = parse_duration(lag)
         # Remarks about the run must not mix with JSON.
         console = err() if as_json else out()
         folder = DemoFolder(output)
-        folder.prepare({"engine": engine.value, "lag": str(waited)}, console, fresh=engine is Engine.LOCAL)
-        summary = _run(folder, engine, waited, console, as_json=as_json, master=master)
+        folder.prepare({"engine": engine.value, "lag": str(lag_duration)}, console, fresh=engine is Engine.LOCAL)
+        summary = _run(folder, engine, lag_duration, console, as_json=as_json, master=master)
         if not summary.stopped:
-            folder.finished()
+            folder.mark_finished()
         if not as_json:
             _print_results(console, folder)
 
@@ -99,14 +99,14 @@ def _print_results(console: Console, folder: DemoFolder) -> None:
         say(console, Text("No window has fired yet, so there are no results: run the demo again, and it continues."))
     console.print()
     command = os.environ.get(_COMMAND, "windbolt")
-    looks = {
+    places = {
         "results": f"{folder.output}{os.sep} (Parquet: hourly, worst_hour, late, errors)",
         "source": os.path.relpath(topology.__file__),
         "topology": f"{command} describe {folder.topology}:topology",
         "windows": f"{command} replay {folder.example}",
     }
     console.print(Text("Where to look next", "bold"))
-    for what, place in looks.items():
+    for what, place in places.items():
         say(console, Text.assemble((f"  {what:<10}", "cyan"), place))
 
 
@@ -143,7 +143,7 @@ class DemoFolder:
 
     def prepare(self, settings: dict[str, str], console: Console, *, fresh: bool) -> None:
         """Creates the folder, or reports what happens to an earlier demo in it."""
-        if self.path.exists() and not (self.path.is_dir() and (self._ours() or not any(self.path.iterdir()))):
+        if self.path.exists() and not (self.path.is_dir() and (self._is_of_demo() or not any(self.path.iterdir()))):
             raise ConfigError(
                 f"{str(self.path)!r} holds something other than results of the demo",
                 why="the demo deletes the results of its last run there",
@@ -173,11 +173,11 @@ class DemoFolder:
         if not self.example.exists():
             shutil.copyfile(Path(__file__).with_name("example.yaml"), self.example)
 
-    def finished(self) -> None:
+    def mark_finished(self) -> None:
         """Records that the demo has completed, so that the next one starts afresh."""
         self._write({**self._read(), "finished": True})
 
-    def _ours(self) -> bool:
+    def _is_of_demo(self) -> bool:
         return (self.path / _MARKER).is_file()
 
     def _read(self) -> dict[str, Any]:
@@ -204,13 +204,13 @@ class Example(StrEnum):
     JOIN = "join"
 
 
-_OF_ALL = {
+_SHARED_TEMPLATES = {
     "pyproject.toml": "pyproject.toml",
     "requirements.txt": "requirements.txt",
     ".gitignore": "gitignore",
     ".github/workflows/tests.yml": "tests.yml",
 }
-_OF_EACH = {
+_EXAMPLE_TEMPLATES = {
     Example.WINDOWS: (
         "README.md",
         "topology.py",
@@ -227,7 +227,10 @@ _OF_EACH = {
         "tests/scenarios/last_moment.yaml",
     ),
 }
-FILES = {example: {**{path: f"{example.value}/{path}" for path in _OF_EACH[example]}, **_OF_ALL} for example in Example}
+PROJECT_FILES = {
+    example: {**{path: f"{example.value}/{path}" for path in _EXAMPLE_TEMPLATES[example]}, **_SHARED_TEMPLATES}
+    for example in Example
+}
 """The files of a new project, with their templates, by example."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -271,7 +274,7 @@ def make_project(folder: Path, example: Example = Example.WINDOWS) -> None:
         )
     try:
         _refuse_used(folder)
-        for path, template in FILES[example].items():
+        for path, template in PROJECT_FILES[example].items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             text = (TEMPLATES / template).read_text(encoding="utf-8")

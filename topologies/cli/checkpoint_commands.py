@@ -13,7 +13,7 @@ from rich.text import Text
 
 from manager.storage.manifest import batch_name, key_of_batch_name
 from topologies.cli.consoles import FAILED, Debug, out, readable_errors, say, warn
-from topologies.cli.run import NoFileRules, Set, StepOptions, With, interrupts, tell_page
+from topologies.cli.run import AssignmentOption, NoFileRules, OverlayOption, StepOptions, interrupts, tell_page
 from topologies.run.options import PAGE_PORT, address_of
 from windowing.errors import ConfigError
 from windowing.reprs import printable
@@ -53,9 +53,9 @@ def checkpoint(
         halves.check_found()
         if back_to is None:
             halves.lock.share()
-            look = inspect(halves)
-            typer.echo(json.dumps(look.to_json(), indent=2)) if as_json else _show(out(), look)
-            if look.damage or look.refused:
+            inspection = inspect(halves)
+            typer.echo(json.dumps(inspection.to_json(), indent=2)) if as_json else _show(out(), inspection)
+            if inspection.damage or inspection.refused:
                 raise typer.Exit(FAILED)
             return
         key = key_of_batch_name(back_to)
@@ -66,32 +66,34 @@ def checkpoint(
                 do="give a number, such as 7, or 7-close for the closing after it",
             )
         halves.lock.take()
-        done = go_back(halves, key)
-        typer.echo(json.dumps(_rollback_as_json(done), indent=2)) if as_json else _tell_rollback(out(), done)
+        rollback = go_back(halves, key)
+        typer.echo(json.dumps(_rollback_as_json(rollback), indent=2)) if as_json else _tell_rollback(out(), rollback)
 
 
-def _show(console: Console, look: CheckpointInspection) -> None:
-    say(console, _named(f"checkpoint {look.path}", _size(look.size)))
-    say(console, _named("  topology", look.topology or "not known"))
-    if look.query is not None:
-        planned, done = look.spark_batches or (-1, -1)
-        say(console, _named("  query", f"{look.query}, batch {done} done, {planned} planned"))
-    for sink in look.sinks:
-        say(console, _named("  sink", f"{sink['name']}: {sink.get('folder', sink.get('table', sink['kind']))}"))
-    for batch in look.batches:
+def _show(console: Console, inspection: CheckpointInspection) -> None:
+    say(console, _labelled(f"checkpoint {inspection.path}", _size(inspection.size)))
+    say(console, _labelled("  topology", inspection.topology or "not known"))
+    if inspection.query is not None:
+        planned, last_done = inspection.spark_batches or (-1, -1)
+        say(console, _labelled("  query", f"{inspection.query}, batch {last_done} done, {planned} planned"))
+    for sink in inspection.sinks:
+        say(console, _labelled("  sink", f"{sink['name']}: {sink.get('folder', sink.get('table', sink['kind']))}"))
+    for batch in inspection.batches:
         _show_batch(console, batch)
-    if not look.batches:
+    if not inspection.batches:
         console.print(Text("  no batch has been committed"))
-    if look.planned:
-        say(console, _named("  begun, not committed", ", ".join(look.planned)))
-    for what, why in look.damage:
+    if inspection.planned:
+        say(console, _labelled("  begun, not committed", ", ".join(inspection.planned)))
+    for what, why in inspection.damage:
         say(console, Text.assemble(("damaged: ", "bold red"), what, ("\n  why: ", "cyan"), why))
-    if look.refused:
+    if inspection.refused:
         say(
             console,
-            Text.assemble(("no run will continue: ", "bold red"), look.refused, ("\n  do:  ", "cyan"), look.advice),
+            Text.assemble(
+                ("no run will continue: ", "bold red"), inspection.refused, ("\n  do:  ", "cyan"), inspection.advice
+            ),
         )
-    elif look.damage:
+    elif inspection.damage:
         console.print(Text("What a run needs to continue is whole."))
     else:
         console.print(Text("Every file is whole.", "green"))
@@ -100,33 +102,33 @@ def _show(console: Console, look: CheckpointInspection) -> None:
 def _show_batch(console: Console, batch: BatchInspection) -> None:
     """Prints a line for a batch, and one for each bolt."""
     state = f"{batch.sections} section{'' if batch.sections == 1 else 's'}, {_size(batch.size)}"
-    say(console, _named(f"batch {batch.name}", "cannot be gone back to" if batch.trouble else state))
+    say(console, _labelled(f"batch {batch.name}", "cannot be gone back to" if batch.trouble else state))
     for name, bolt in batch.to_json()["bolts"].items():
         accounts = [f"{account} {count:,}" for account, count in bolt["accounts"].items() if count]
         watermark = [f"watermark {bolt['watermark']}"] if bolt["watermark"] else []
-        say(console, _named(f"  {name}", ", ".join([*watermark, *accounts]) or "no events"), always=True)
+        say(console, _labelled(f"  {name}", ", ".join([*watermark, *accounts]) or "no events"), always=True)
 
 
-def _tell_rollback(console: Console, done: Rollback) -> None:
-    console.print(Text(f"The checkpoint is at the end of batch {done.batch}; the next run continues from there."))
-    if done.moved:
-        say(console, Text(f"{done.moved} files of what came after it are in {done.folder}"))
-    for folder, (target, count) in done.sinks.items():
+def _tell_rollback(console: Console, rollback: Rollback) -> None:
+    console.print(Text(f"The checkpoint is at the end of batch {rollback.batch}; the next run continues from there."))
+    if rollback.moved:
+        say(console, Text(f"{rollback.moved} files of what came after it are in {rollback.folder}"))
+    for folder, (target, count) in rollback.sinks.items():
         say(console, Text(f"{count} files of {folder} are in {target}"))
-    for words in done.warnings:
+    for words in rollback.warnings:
         warn(words)
 
 
-def _rollback_as_json(done: Rollback) -> dict[str, Any]:
+def _rollback_as_json(rollback: Rollback) -> dict[str, Any]:
     return {
-        "back_to": done.batch,
-        "set_aside": {"folder": done.folder, "files": done.moved},
-        "sinks": [{"folder": folder, "set_aside": at, "files": n} for folder, (at, n) in done.sinks.items()],
-        "warnings": done.warnings,
+        "back_to": rollback.batch,
+        "set_aside": {"folder": rollback.folder, "files": rollback.moved},
+        "sinks": [{"folder": folder, "set_aside": at, "files": n} for folder, (at, n) in rollback.sinks.items()],
+        "warnings": rollback.warnings,
     }
 
 
-def _named(name: str, value: str) -> Text:
+def _labelled(name: str, value: str) -> Text:
     return Text.assemble((name, "bold"), ": ", value)
 
 
@@ -151,8 +153,8 @@ def rescale(
             "--topology", metavar="FILE:NAME", help="The topology, for bolts that move their state by a method."
         ),
     ] = None,
-    overlays: With = None,
-    assignments: Set = None,
+    overlays: OverlayOption = None,
+    assignments: AssignmentOption = None,
     no_file_rules: NoFileRules = False,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     debug: Debug = False,
@@ -165,33 +167,33 @@ def rescale(
     """
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
     from topologies.checkpoints.rescale import move_tasks
-    from topologies.cli.run import loaded
+    from topologies.cli.run import load_reference
 
     with readable_errors(debug=debug):
-        wanted = tasks_of(parallelism)
+        wanted = parse_parallelism(parallelism)
         step_options, topology = StepOptions.of(overlays, assignments, no_file_rules), None
         if reference is not None:
-            topology = loaded(reference, step_options)
+            topology = load_reference(reference, step_options)
         else:
             step_options.refuse_without_step()
         halves = PairedCheckpoint(folder)
         halves.check_found()
         halves.lock.take()
-        done = move_tasks(halves, wanted, topology)
+        rescaled = move_tasks(halves, wanted, topology)
         if as_json:
-            typer.echo(json.dumps(_rescaled_as_json(done), indent=2))
+            typer.echo(json.dumps(_rescaled_as_json(rescaled), indent=2))
             return
-        _tell_rescaled(done)
+        _tell_rescaled(rescaled)
 
 
-def tasks_of(given: Sequence[str]) -> dict[str, int]:
+def parse_parallelism(options: Sequence[str]) -> dict[str, int]:
     """Returns numbers of tasks from the command line."""
     wanted: dict[str, int] = {}
-    for each in given:
-        name, sign, number = each.rpartition("=")
+    for option in options:
+        name, sign, number = option.rpartition("=")
         if not sign or not name or not number.strip().isdecimal():
             raise ConfigError(
-                f"--parallelism {each!r}",
+                f"--parallelism {option!r}",
                 why="it names a bolt and a number of tasks",
                 do="write --parallelism revenue=16",
             )
@@ -203,23 +205,26 @@ def tasks_of(given: Sequence[str]) -> dict[str, int]:
     return wanted
 
 
-def _tell_rescaled(done: Rescaled) -> None:
+def _tell_rescaled(rescaled: Rescaled) -> None:
     console = out()
-    for name, (before, now) in done.tasks.items():
-        say(console, Text(f"{name}: {before} tasks before, {now} now; {done.events.get(name, 0):,} stored rows moved"))
-    if not done.tasks:
+    for name, (before, now) in rescaled.tasks.items():
+        say(
+            console,
+            Text(f"{name}: {before} tasks before, {now} now; {rescaled.events.get(name, 0):,} stored rows moved"),
+        )
+    if not rescaled.tasks:
         console.print(Text("The bolts already have these numbers of tasks; nothing was changed."))
         return
-    after = f"after batch {batch_name(done.batch)}" if done.batch else "before the first batch"
+    after = f"after batch {batch_name(rescaled.batch)}" if rescaled.batch else "before the first batch"
     say(console, Text(f"This is the state {after}; the next run continues from there."))
 
 
-def _rescaled_as_json(done: Rescaled) -> dict[str, object]:
+def _rescaled_as_json(rescaled: Rescaled) -> dict[str, object]:
     return {
-        "batch": batch_name(done.batch) if done.batch else None,
+        "batch": batch_name(rescaled.batch) if rescaled.batch else None,
         "bolts": {
-            name: {"before": before, "tasks": now, "rows": done.events.get(name, 0)}
-            for name, (before, now) in done.tasks.items()
+            name: {"before": before, "tasks": now, "rows": rescaled.events.get(name, 0)}
+            for name, (before, now) in rescaled.tasks.items()
         },
     }
 
@@ -233,8 +238,8 @@ def reset(
     reference: Annotated[
         str, typer.Option("--topology", metavar="FILE:NAME", help="The topology that continues, as it is now.")
     ],
-    overlays: With = None,
-    assignments: Set = None,
+    overlays: OverlayOption = None,
+    assignments: AssignmentOption = None,
     no_file_rules: NoFileRules = False,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     debug: Debug = False,
@@ -247,23 +252,23 @@ def reset(
     """
     from topologies.checkpoints.going_back import reset_bolts
     from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
-    from topologies.cli.run import loaded
+    from topologies.cli.run import load_reference
 
     with readable_errors(debug=debug):
-        topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
+        topology = load_reference(reference, StepOptions.of(overlays, assignments, no_file_rules))
         halves = PairedCheckpoint(folder)
         halves.check_found()
         halves.lock.take()
-        done = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
+        result = reset_bolts(halves, list(dict.fromkeys(bolts)), topology)
         if as_json:
-            found = {"batch": done.batch, "discarded": done.discarded, "warnings": done.warnings}
-            typer.echo(json.dumps(found, indent=2))
+            fields = {"batch": result.batch, "discarded": result.discarded, "warnings": result.warnings}
+            typer.echo(json.dumps(fields, indent=2))
             return
-        for words in done.warnings:
+        for words in result.warnings:
             warn(words)
-        for name, events in done.discarded.items():
+        for name, events in result.discarded.items():
             say(out(), Text(f"{name}: starts over; {events:,} events that were in no window yet are purged"))
-        after = "before the first batch" if done.batch is None else f"after batch {done.batch}"
+        after = "before the first batch" if result.batch is None else f"after batch {result.batch}"
         say(out(), Text(f"This is the state {after}; the next run continues from there."))
 
 
@@ -289,28 +294,33 @@ def savepoint(
     from topologies.checkpoints.savepoint import take_savepoint
 
     with readable_errors(debug=debug):
-        folders = [_folders(each) for each in moved or ()]
+        folders = [_parse_moved(each) for each in moved or ()]
         halves = PairedCheckpoint(folder)
         halves.check_found()
         halves.lock.share()
-        done = take_savepoint(halves, target, folders)
+        result = take_savepoint(halves, target, folders)
         if as_json:
-            typer.echo(json.dumps({"savepoint": done.path, "batch": done.batch, **_sizes(asdict(done))}, indent=2))
+            typer.echo(
+                json.dumps({"savepoint": result.path, "batch": result.batch, **_size_fields(asdict(result))}, indent=2)
+            )
             return
-        files = "1 file" if done.segments == 1 else f"{done.segments:,} files"
-        say(out(), Text(f"The state after batch {done.batch} is in {done.path}: {files} of rows, {done.size:,} bytes."))
+        files = "1 file" if result.segments == 1 else f"{result.segments:,} files"
+        say(
+            out(),
+            Text(f"The state after batch {result.batch} is in {result.path}: {files} of rows, {result.size:,} bytes."),
+        )
         say(out(), Text("A run continues from it with --checkpoint; this checkpoint is as it was."))
 
 
-def _sizes(values: dict[str, object]) -> dict[str, object]:
+def _size_fields(values: dict[str, object]) -> dict[str, object]:
     return {"segments": values["segments"], "bytes": values["size"]}
 
 
-def _folders(given: str) -> tuple[str, str]:
-    before, sign, now = given.partition("=")
+def _parse_moved(option: str) -> tuple[str, str]:
+    before, sign, now = option.partition("=")
     if not sign or not before.strip() or not now.strip():
         raise ConfigError(
-            f"--moved {given!r}",
+            f"--moved {option!r}",
             why="it names where input files were, and where they are",
             do="write --moved /data/in=s3a://bucket/in",
         )
@@ -365,26 +375,33 @@ def state(
                 "--to ''", why="it names no folder", do="name the folder of the files, such as --to tables"
             )
         if bolt is None:
-            given = {"--table": table, "--task": task, "--key": key, "--since": since, "--until": until, "--to": to}
-            _refuse_without_bolt([name for name, value in given.items() if value is not None])
+            bolt_options = {
+                "--table": table,
+                "--task": task,
+                "--key": key,
+                "--since": since,
+                "--until": until,
+                "--to": to,
+            }
+            _refuse_without_bolt([name for name, value in bolt_options.items() if value is not None])
             _tell_bolts(state_tables.bolts(folder, batch=batch), as_json=as_json)
             return
-        found = state_tables.read(folder, bolt, task=task, key=key, since=since, until=until, batch=batch)
+        stored = state_tables.read(folder, bolt, task=task, key=key, since=since, until=until, batch=batch)
         if table is not None:
-            found = found.only(table)
+            stored = stored.only(table)
         if to is not None:
-            paths = found.write(to, form or "parquet")  # type: ignore[arg-type]  # it is checked there
+            paths = stored.write(to, form or "parquet")  # type: ignore[arg-type]  # it is checked there
             typer.echo(json.dumps(paths) if as_json else printable("\n".join(paths), keep="\n"))
         elif as_json:
-            typer.echo(json.dumps(found.to_json(), indent=2))
+            typer.echo(json.dumps(stored.to_json(), indent=2))
         else:
-            _tell_state(out(), found, rows)
+            _tell_state(out(), stored, rows)
 
 
-def _refuse_without_bolt(given: list[str]) -> None:
-    if given:
+def _refuse_without_bolt(options: list[str]) -> None:
+    if options:
         raise ConfigError(
-            f"{given[0]} without a bolt",
+            f"{options[0]} without a bolt",
             why="tables are those of one windowed bolt",
             do="name the bolt after the folder",
         )
@@ -396,25 +413,25 @@ def _tell_bolts(table: pa.Table, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"bolts": json_rows(table)}, indent=2))
     elif table.num_rows:
-        _print(out(), table, table.num_rows)
+        _print_table(out(), table, table.num_rows)
     else:
         out().print(Text("No batch has been committed."))
 
 
-def _tell_state(console: Console, found: StoredState, rows: int) -> None:
-    if not found.tables:
+def _tell_state(console: Console, stored: StoredState, rows: int) -> None:
+    if not stored.tables:
         console.print(Text("No batch has been committed."))
         return
-    clock = "" if found.clock is None else f", by the clock at {show(found.clock)}"
-    say(console, Text(f"{found.bolt} after batch {found.batch}{clock}"))
-    for name, table in found.tables.items():
+    clock = "" if stored.clock is None else f", by the clock at {show(stored.clock)}"
+    say(console, Text(f"{stored.bolt} after batch {stored.batch}{clock}"))
+    for name, table in stored.tables.items():
         count = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
         say(console, Text.assemble((f"\n{name}", "bold"), f": {count}"))
         if table.num_rows:
-            _print(console, table, rows)
+            _print_table(console, table, rows)
 
 
-def _print(console: Console, table: pa.Table, rows: int) -> None:
+def _print_table(console: Console, table: pa.Table, rows: int) -> None:
     """Prints the first rows, without empty columns. If the terminal is too narrow, prints several tables, each
     beginning with the first column."""
     shown = table.slice(0, rows)
@@ -438,17 +455,17 @@ def _side_by_side(columns: list[list[str]], width: int) -> list[list[list[str]]]
     """Returns the columns in groups that fit a line, each with the first column; a column that is too wide has its own
     group."""
     first, *others = columns
-    groups, used = [[first]], _width(first)
+    groups, used = [[first]], _column_width(first)
     for column in others:
-        if used + _width(column) > width and len(groups[-1]) > 1:
+        if used + _column_width(column) > width and len(groups[-1]) > 1:
             groups.append([first])
-            used = _width(first)
+            used = _column_width(first)
         groups[-1].append(column)
-        used += _width(column)
+        used += _column_width(column)
     return groups
 
 
-def _width(column: list[str]) -> int:
+def _column_width(column: list[str]) -> int:
     return 2 + max(map(len, column))
 
 
@@ -504,8 +521,8 @@ def why(
 
     A run on the checkpoint may be in progress.
     """
-    from topologies.checkpoints.why import why as asked
+    from topologies.checkpoints.why import why as explain
 
     with readable_errors(debug=debug):
-        answer = asked(folder, bolt, key=key, window=window)
+        answer = explain(folder, bolt, key=key, window=window)
         typer.echo(json.dumps(answer.to_json(), indent=2) if as_json else printable(str(answer), keep="\n"))

@@ -34,7 +34,7 @@ from windowing.reprs import printable
 # Lines of a description: where possible, none ends within a type such as ``array<struct<name: string>>``.
 
 
-_HELD = "\ue000"
+_NO_BREAK = "\ue000"
 """Private-use character that replaces a space where no line may end, while lines are made."""
 _OPEN, _CLOSE = "<([", ">)]"
 _TYPES = "string|long|int|short|byte|double|float|boolean|binary|timestamp|date|duration|decimal|array|struct|map"
@@ -42,12 +42,12 @@ _BEFORE_TYPE = re.compile(rf"(?<=\S) (?=(?:{_TYPES})(?:[,<(]|$))")
 """The space between a column and its type."""
 
 
-def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
+def wrap_keeping_types(text: Text, console: Console, width: int) -> list[Text]:
     """Returns the lines of a text. No line ends within a column and its type, or within brackets, if these fit."""
-    held = Text(_with_fixed_spaces(text.plain, width), spans=list(text.spans))
-    lines = list(held.wrap(console, width))
+    marked = Text(_with_fixed_spaces(text.plain, width), spans=list(text.spans))
+    lines = list(marked.wrap(console, width))
     for line in lines:
-        line.plain = line.plain.replace(_HELD, " ")
+        line.plain = line.plain.replace(_NO_BREAK, " ")
         line.rstrip()
     return lines
 
@@ -55,7 +55,7 @@ def wrap_whole(text: Text, console: Console, width: int) -> list[Text]:
 def _with_fixed_spaces(text: str, width: int) -> str:
     """Returns the text with marks for the spaces where no line may end; a part that is wider than a line gets no
     marks."""
-    return " ".join(piece.replace(" ", _HELD) if len(piece) <= width else piece for piece in _pieces(text))
+    return " ".join(piece.replace(" ", _NO_BREAK) if len(piece) <= width else piece for piece in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ def say(console: Console, text: Text, *, whole_types: bool = False, always: bool
         margin = margin if margin < console.width // 2 else 0
         head, body = line.divide([margin])
         width = console.width - margin
-        wrapped = wrap_whole(body, console, width) if whole_types else body.wrap(console, width)
+        wrapped = wrap_keeping_types(body, console, width) if whole_types else body.wrap(console, width)
         for number, part in enumerate(wrapped or [Text()]):
             whole = Text.assemble(" " * margin if number else head, part)
             whole.rstrip()
@@ -146,7 +146,7 @@ def _unbroken_stream(stream: TextIO) -> TextIO:
         number = -1
     if number not in (1, 2) or not isinstance(stream, io.TextIOWrapper):
         return stream  # replaced by a test or a program
-    raw = _UnreadPipe(number, "wb", closefd=False)
+    raw = _PipeOrNull(number, "wb", closefd=False)
     return io.TextIOWrapper(
         # Unbuffered if the stream is unbuffered, as with PYTHONUNBUFFERED.
         raw if stream.write_through else io.BufferedWriter(raw),
@@ -157,7 +157,7 @@ def _unbroken_stream(stream: TextIO) -> TextIO:
     )
 
 
-class _UnreadPipe(io.FileIO):
+class _PipeOrNull(io.FileIO):
     """Standard output or standard error; becomes the null device when its reader has ended."""
 
     def write(self, data: Any, /) -> int:
@@ -168,11 +168,11 @@ class _UnreadPipe(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             if self.fileno() == 1:
-                warn_unread()
+                warn_reader_gone()
             return memoryview(data).nbytes
 
 
-def warn_unread() -> None:
+def warn_reader_gone() -> None:
     """Warns that standard output has no reader any more."""
     warn("nobody reads standard output any more; the run goes on, and what it would write there is dropped")
 
@@ -183,7 +183,7 @@ def only_json() -> Iterator[Callable[[Any], bool]]:
 
     All other output, by users' code or by processes that Spark starts, goes to standard error meanwhile.
     """
-    with _standard_output_kept() as file, redirect_stdout(sys.stderr):
+    with _reserved_standard_output() as file, redirect_stdout(sys.stderr):
         closed = False
 
         def write(value: Any) -> bool:
@@ -200,7 +200,7 @@ def only_json() -> Iterator[Callable[[Any], bool]]:
 
 
 @contextmanager
-def _standard_output_kept() -> Iterator[TextIO]:
+def _reserved_standard_output() -> Iterator[TextIO]:
     """Reserves standard output: other writes to its descriptor go to standard error meanwhile."""
     real = sys.stdout
     real.flush()
@@ -211,13 +211,13 @@ def _standard_output_kept() -> Iterator[TextIO]:
     if not same:  # replaced by a test or a program
         yield real
         return
-    ours = os.dup(1)
+    copy_of_stdout = os.dup(1)
     os.dup2(2, 1)
-    file = os.fdopen(ours, "w", encoding="utf-8")
+    file = os.fdopen(copy_of_stdout, "w", encoding="utf-8")
     try:
         yield file
     finally:
-        os.dup2(ours, 1)
+        os.dup2(copy_of_stdout, 1)
         try:
             file.close()
         except BrokenPipeError:
@@ -263,14 +263,14 @@ def readable_errors(*, debug: bool, restart: bool | None = None) -> Iterator[Non
         status = exit_status(error)
         text = in_words(error).append(users_line(error))
         if restart or (restart is not None and status in (TAKEN_OVER, TRANSIENT)):
-            text.append("\n  exit:", "cyan").append(f" {status}, {_STATUSES[status]}", "not bold default")
+            text.append("\n  exit:", "cyan").append(f" {status}, {_STATUSES_IN_WORDS[status]}", "not bold default")
         say(console, text)
         raise typer.Exit(status) from error
     except Exception as error:
         if restart is None or isinstance(error, BrokenPipeError) or not is_transient(error):
             raise
         traceback.print_exception(error)
-        say(err(), Text("  exit:", "cyan").append(f" {TRANSIENT}, {_STATUSES[TRANSIENT]}", "not bold default"))
+        say(err(), Text("  exit:", "cyan").append(f" {TRANSIENT}, {_STATUSES_IN_WORDS[TRANSIENT]}", "not bold default"))
         raise typer.Exit(TRANSIENT) from error
 
 
@@ -283,7 +283,7 @@ def exit_status(error: WindboltError) -> int:
     return UNUSABLE if isinstance(error, _UNUSABLE) else FAILED
 
 
-_STATUSES = {
+_STATUSES_IN_WORDS = {
     FAILED: "failed: a restart alone does not help",
     UNUSABLE: "refused: a restart alone does not help",
     TAKEN_OVER: "taken over by another run: to be left to that",
@@ -292,7 +292,7 @@ _STATUSES = {
 
 
 _HOME = Path(__file__).parents[2]
-_NOT_THE_USERS = (
+_WINDBOLTS_OWN = (
     *(f"{_HOME / each}/" for each in ("windbolt", "windowing", "policies", "manager", "topologies")),
     f"{sysconfig.get_path('stdlib')}/",
     "<",
@@ -308,10 +308,12 @@ def users_line(error: BaseException) -> Text:
         return Text()
     for raised in (error, error.__cause__):
         frames = traceback.extract_tb(None if raised is None else raised.__traceback__)
-        own = [frame for frame in frames if _is_users(frame.filename)]
-        if own:
-            last = own[-1]
-            text = Text("\n  at:  ", "cyan").append(f"{_shown(last.filename)}, line {last.lineno}", "not bold default")
+        users_frames = [frame for frame in frames if _is_users(frame.filename)]
+        if users_frames:
+            last = users_frames[-1]
+            text = Text("\n  at:  ", "cyan").append(
+                f"{_relative_path(last.filename)}, line {last.lineno}", "not bold default"
+            )
             return text.append(printable(f": {last.line}") if last.line else "", "not bold default")
     return Text()
 
@@ -319,10 +321,10 @@ def users_line(error: BaseException) -> Text:
 def _is_users(filename: str) -> bool:
     if filename.startswith(_EXAMPLES):
         return True
-    return "site-packages" not in filename and not filename.startswith(_NOT_THE_USERS)
+    return "site-packages" not in filename and not filename.startswith(_WINDBOLTS_OWN)
 
 
-def _shown(filename: str) -> str:
+def _relative_path(filename: str) -> str:
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
@@ -334,12 +336,12 @@ def in_words(error: WindboltError, title: str = "error", style: str = "bold red"
         problems = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
         text.append(f"topology {error.topology!r} cannot be built, {problems}", "bold")
         for number, problem in enumerate(error.problems, 1):
-            text.append(f"\n{number:>3}. ", "bold red").append(_parts(problem, " " * 5))
+            text.append(f"\n{number:>3}. ", "bold red").append(_error_parts(problem, " " * 5))
         return text
-    return text.append(_parts(error, "  "))
+    return text.append(_error_parts(error, "  "))
 
 
-def _parts(error: WindboltError, indent: str) -> Text:
+def _error_parts(error: WindboltError, indent: str) -> Text:
     text = Text(printable(error.what, keep="\n\t"), "not bold default")
     for word, part in (("why", error.why), ("do", error.do)):
         if part:

@@ -29,7 +29,7 @@ from topologies.checkpoints.preflight import (
     unread_streams,
     with_short_registry_timeouts,
 )
-from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_unread
+from topologies.cli.consoles import in_words, only_json, out, say, warn, warn_reader_gone
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.graph.describing import DescribedPart, describe_parts, sink_in_words, window_in_words
 from topologies.graph.graph import Graph, stream_label
@@ -42,7 +42,7 @@ from windowing.timestamps import FOREVER, show
 # Counts of the time rules for each bolt and input stream, as a table and as text (AZ-23, AZ-24).
 
 
-FOUND = {
+COUNTER_TITLES = {
     "early_input": "early",
     "late_input": "late arrival",
     "out_of_order": "out of order",
@@ -51,7 +51,7 @@ FOUND = {
     "dropped": "dropped",
 }
 """The counters with their titles."""
-FRESH = 86_400_000_000
+MAX_SHOWN_DELAY = 86_400_000_000
 """Age of input, in microseconds (a day), above which the watermark delay is not shown."""
 
 
@@ -60,28 +60,28 @@ def time_table(bolts: Mapping[str, BoltReport]) -> Table | None:
 
     None if there is nothing to show. A counter that is zero in all rows has no column.
     """
-    rows = [row for name, bolt in bolts.items() for row in _rows(name, bolt)]
+    rows = [row for name, bolt in bolts.items() for row in _time_rows(name, bolt)]
     if not rows:
         return None
     heading = "what the rules of time found"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left", min_width=len(heading))
     table.add_column("", style="bold")
-    is_fresh = any(delay for _, delay, _ in rows)
-    if is_fresh:
+    has_delay = any(delay for _, delay, _ in rows)
+    if has_delay:
         table.add_column("watermark delay", justify="right")
-    shown = [name for name in FOUND if any(counts.get(name) for _, _, counts in rows)]
+    shown = [name for name in COUNTER_TITLES if any(counts.get(name) for _, _, counts in rows)]
     for name in shown:
-        table.add_column(FOUND[name], justify="right")
+        table.add_column(COUNTER_TITLES[name], justify="right")
     for title, delay, counts in rows:
-        table.add_row(title, *([delay] if is_fresh else []), *(number(counts.get(name, 0)) for name in shown))
+        table.add_row(title, *([delay] if has_delay else []), *(number(counts.get(name, 0)) for name in shown))
     return table
 
 
 def time_words(bolt: BoltReport) -> dict[str, str]:
     """Returns the non-zero counts of one bolt, by title."""
-    words = {"watermark delay": delay} if (delay := _delay(bolt)) else {}
+    words = {"watermark delay": delay} if (delay := _delay_in_words(bolt)) else {}
     counted = _time_findings(bolt)
-    counts = {**{title: counted.get(name, 0) for name, title in FOUND.items()}, "skipped": bolt.skipped}
+    counts = {**{title: counted.get(name, 0) for name, title in COUNTER_TITLES.items()}, "skipped": bolt.skipped}
     return words | {what: number(count) for what, count in counts.items() if count}
 
 
@@ -112,11 +112,11 @@ def start_words(report: BatchReport) -> list[str]:
     return [f"First output at {show(report.first_output)}; {start}.", *bolts]
 
 
-def _rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mapping[str, int]]]:
+def _time_rows(name: str, bolt: BoltReport) -> Iterator[tuple[str | Text, str, Mapping[str, int]]]:
     counted = _time_findings(bolt)
-    if not _delay(bolt) and not any(counted.values()):
+    if not _delay_in_words(bolt) and not any(counted.values()):
         return
-    yield Text(name), _delay(bolt), counted
+    yield Text(name), _delay_in_words(bolt), counted
     if len(bolt.streams) > 1:
         for stream, counts in bolt.streams.items():
             yield Text(f"  from {stream}", "not bold"), "", counts
@@ -130,10 +130,10 @@ def _counted(count: int, what: str) -> str:
     return f"{number(count)} {what}" + ("" if count == 1 else "s")
 
 
-def _delay(bolt: BoltReport) -> str:
+def _delay_in_words(bolt: BoltReport) -> str:
     """Returns the watermark delay; empty without one, and for old input, where the delay only tells its age."""
     micros = bolt.delay
-    if micros is None or micros > FRESH:
+    if micros is None or micros > MAX_SHOWN_DELAY:
         return ""
     return short_duration(micros) if micros >= 0 else f"{short_duration(-micros)} ahead"
 
@@ -150,9 +150,9 @@ class Complaints:
     def tell(self, report: BatchReport, console: Console | None = None) -> None:
         """Warns of each complaint of a batch that is new in this run."""
         for complaint in report.complaints:
-            same = _without_file(complaint)
-            self._times[same] += 1
-            if self._times[same] == 1:
+            complaint_key = _without_file(complaint)
+            self._times[complaint_key] += 1
+            if self._times[complaint_key] == 1:
                 warn(complaint, console)
 
     def end(self, console: Console | None = None) -> None:
@@ -199,18 +199,18 @@ def print_summary(console: Console, topology: Graph, summary: Summary, checkpoin
     elif summary.last is None:
         earlier = "" if checkpoint is None else ", or earlier runs on this checkpoint have read it"
         say(console, Text(f"There was nothing to read: nothing has come{earlier}."))
-    of_all = ", of all runs on this checkpoint" if summary.before else ""
+    title_end = ", of all runs on this checkpoint" if summary.before else ""
     if summary.last is not None:
         if summary.before:
-            for runs in _groups(summary.this_run(), console.width):
+            for runs in _groups_by_width(summary.this_run(), console.width):
                 console.print(_this_run_table(runs))
-        for bolts in _groups(summary.last.bolts, console.width):
-            console.print(accounts_table(bolts, of_all))
+        for bolts in _groups_by_width(summary.last.bolts, console.width):
+            console.print(accounts_table(bolts, title_end))
         times = time_table(summary.last.bolts)
         if times is not None:
             console.print(times)
         if summary.last.spouts:
-            console.print(_spouts_table(summary.last.spouts, of_all))
+            console.print(_spouts_table(summary.last.spouts, title_end))
         for text in (*counter_words(summary.last.bolts), *start_words(summary.last)):
             say(console, Text(text))
     if checkpoint is not None:
@@ -225,13 +225,13 @@ def _state_words(topology: Graph, summary: Summary, checkpoint: str) -> str:
     last = summary.last
     if last is not None and last.closing and any(bolt.accounts.get("received") for bolt in last.bolts.values()):
         by_event_time = any(node.event_time for node in topology.windowed.values())
-        left = "".join(_still_pending(topology, last.bolts))
-        text += (" The streams have ended, and what was due has fired" if left else _CLOSED) + (
+        still_pending = "".join(_still_pending(topology, last.bolts))
+        text += (" The streams have ended, and what was due has fired" if still_pending else _CLOSED) + (
             ": what is earlier than their ends will be late (--keep-open leaves them open)."
             if by_event_time
             else " (--keep-open leaves them open)."
         )
-        text += left
+        text += still_pending
     return text
 
 
@@ -244,12 +244,12 @@ def _still_pending(topology: Graph, bolts: dict[str, BoltReport]) -> Iterator[st
             yield f" Of {name!r} {events} in no window, and pending: {window_in_words(topology.windowed[name])}."
 
 
-def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
+def accounts_table(bolts: dict[str, BoltReport], title_end: str = "") -> Group:
     """Returns the accounts as a table whose sum can be checked: received = windowed + late + ... + pending.
 
-    ``of_all``: the end of its title, if the table covers several runs.
+    ``title_end``: the end of its title, if the table covers several runs.
     """
-    table = _table(bolts)
+    table = _bolts_table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
     names = [name for name in accounts[0] if name not in ("received", *SHOWN_FINDINGS)] if accounts else []
     for index, name in enumerate(names):
@@ -257,12 +257,12 @@ def accounts_table(bolts: dict[str, BoltReport], of_all: str = "") -> Group:
         style = "" if any(account.get(name) for account in accounts) else "dim"
         row = [f"{'+' if index else ' '} {name}", *(number(account.get(name, 0)) for account in accounts)]
         table.add_row(*row, style=style, end_section=last)
-    table.add_row("= received", *(_sum(account, names) for account in accounts), style="bold")
+    table.add_row("= received", *(_checked_sum(account, names) for account in accounts), style="bold")
     for name in SHOWN_FINDINGS:
         if any(account.get(name) for account in accounts):
             table.add_row(f"({name})", *(number(account.get(name, 0)) for account in accounts))
     _add_output(table, [(bolt.fired, bolt.emitted) for bolt in bolts.values()])
-    return _titled(f"where the events are{of_all}", table)
+    return _titled(f"where the events are{title_end}", table)
 
 
 def rows_in_words(rows: int) -> str:
@@ -277,7 +277,7 @@ def rate(rows: int, seconds: float) -> str:
 
 def _this_run_table(bolts: dict[str, BoltTotals]) -> Group:
     """Returns a table for this run only; an account that is zero for all bolts has no row."""
-    table = _table(bolts)
+    table = _bolts_table(bolts)
     accounts = [bolt.accounts for bolt in bolts.values()]
     for name in dict.fromkeys(name for account in accounts for name in account):
         if name == "received" or any(account.get(name) for account in accounts):
@@ -293,7 +293,7 @@ def _add_output(table: Table, output: list[tuple[int, dict[str, int]]]) -> None:
         table.add_row(what, *(number(rows.get(stream, 0)) for _, rows in output), style="green")
 
 
-def _table(bolts: Iterable[str]) -> Table:
+def _bolts_table(bolts: Iterable[str]) -> Table:
     """Returns a table with a column for each bolt."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", min_width=_FIRST_COLUMN)
@@ -307,14 +307,14 @@ def _titled(title: str, table: Table) -> Group:
     return Group(Text(title, "italic"), table)
 
 
-def _sum(account: dict[str, int], names: list[str]) -> Text:
+def _checked_sum(account: dict[str, int], names: list[str]) -> Text:
     received, total = account.get("received", 0), sum(account.get(name, 0) for name in names)
     if received == total:
         return Text(number(received))
     return Text(f"{number(received)}, not {number(total)}", "bold red")
 
 
-def _spouts_table(spouts: dict[str, dict[str, int]], of_all: str) -> Group:
+def _spouts_table(spouts: dict[str, dict[str, int]], title_end: str) -> Group:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", style="bold", overflow="fold")
     titles = list(
@@ -326,10 +326,10 @@ def _spouts_table(spouts: dict[str, dict[str, int]], of_all: str) -> Group:
         table.add_column(what.replace("_", " "), justify="right")
     for name, counts in spouts.items():
         table.add_row(name, *(number(counts.get(what, 0)) for what in titles))
-    return _titled(f"what the spouts read{of_all}", table)
+    return _titled(f"what the spouts read{title_end}", table)
 
 
-def _groups(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
+def _groups_by_width(bolts: dict[str, _T], width: int) -> Iterator[dict[str, _T]]:
     """Yields the bolts in groups whose columns fit into the width, at least one bolt in each."""
     group: dict[str, _T] = {}
     room = width - _FIRST_COLUMN
@@ -372,13 +372,13 @@ class ProgressDisplay(Protocol):
 
 
 @contextmanager
-def shown_progress(topology: Graph, *, as_json: bool) -> Iterator[ProgressDisplay]:
+def progress_display(topology: Graph, *, as_json: bool) -> Iterator[ProgressDisplay]:
     """Yields the progress display that suits standard output."""
     if as_json:
         with only_json() as write:
             yield JsonProgress(write)
     elif sys.stdout.isatty():
-        with _live(topology) as display:
+        with _live_display(topology) as display:
             yield display
     else:
         yield LineProgress(topology, out())
@@ -390,14 +390,14 @@ class JsonProgress:
 
     write: Callable[[Any], bool]
     complaints: Complaints = field(default_factory=Complaints, repr=False, compare=False)
-    unread: bool = False
+    reader_gone: bool = False
 
     def report(self, report: BatchReport) -> None:
         """Called after each batch."""
         self.complaints.tell(report)
-        if not self.write(report.to_json()) and not self.unread:
-            self.unread = True
-            warn_unread()
+        if not self.write(report.to_json()) and not self.reader_gone:
+            self.reader_gone = True
+            warn_reader_gone()
 
     def note(self, text: str, *, until_batch: bool = False) -> None:
         """Called with a remark about the run."""
@@ -421,12 +421,12 @@ class LineProgress:
         topology: Graph,
         console: Console,
         clock: Clock = system_clock,
-        passed: Callable[[], float] = time.perf_counter,
+        monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """``clock``: returns the time of day in microseconds; ``passed``: returns seconds that never go back."""
+        """``clock``: returns the time of day in microseconds; ``monotonic``: returns seconds that never go back."""
         self.topology, self.console, self.speed = topology, console, _Speed()
-        self.clock, self.passed = clock, passed
-        self.started = self.reported = self.spoke = passed()
+        self.clock, self.monotonic = clock, monotonic
+        self.started = self.last_report = self.last_output = monotonic()
         self.batch = ""
         self.complaints = Complaints()
 
@@ -434,9 +434,9 @@ class LineProgress:
         """Called after each batch."""
         self.complaints.tell(report)
         self.speed.add(report)
-        self.batch = _batch(report)
-        self.reported = self.passed()
-        lines = [f"{_batch(report)}: {self.speed.text(report)}"]
+        self.batch = _batch_title(report)
+        self.last_report = self.monotonic()
+        lines = [f"{_batch_title(report)}: {self.speed.text(report)}"]
         for name, bolt in report.bolts.items():
             lines += self._bolt(name, bolt)
         self._print("\n".join(lines))
@@ -447,17 +447,17 @@ class LineProgress:
 
     def beat(self) -> None:
         """Prints that the run is in progress, after a time without other output."""
-        now = self.passed()
-        if now - self.spoke >= HEARTBEAT:
-            last = f"{self.batch} was {_seconds(now - self.reported)} ago" if self.batch else "no batch yet"
-            self._print(f"running for {_seconds(now - self.started)}; {last}")
+        now = self.monotonic()
+        if now - self.last_output >= HEARTBEAT:
+            last = f"{self.batch} was {_seconds_in_words(now - self.last_report)} ago" if self.batch else "no batch yet"
+            self._print(f"running for {_seconds_in_words(now - self.started)}; {last}")
 
     def end(self, summary: Summary) -> None:
         """Called when the run has ended; the summary is printed later."""
         self.complaints.end()
 
     def _print(self, line: str) -> None:
-        self.spoke = self.passed()
+        self.last_output = self.monotonic()
         at = show(self.clock() // 1_000_000 * 1_000_000)
         self.console.print(Text(f"{at} {line}"), soft_wrap=True)
 
@@ -466,7 +466,7 @@ class LineProgress:
         cells = _cells(self.topology, name, bolt)
         time = " ".join(part for part in (cells.pop("watermark"), f"({cells.pop('behind')})") if part != "()")
         cells = {what: value for what, value in cells.items() if value != "0"} | time_words(bolt) | counters_of(bolt)
-        return _filled([f"{name}: {time}", *(f"{what} {value}" for what, value in cells.items())])
+        return _join_to_lines([f"{name}: {time}", *(f"{what} {value}" for what, value in cells.items())])
 
 
 class LiveProgress:
@@ -476,7 +476,7 @@ class LiveProgress:
         """``console``: the console for warnings, if they share the terminal with the display."""
         self.topology, self.speed, self.started = topology, _Speed(), time.perf_counter()
         self.console = console
-        self.last: BatchReport | None = None
+        self.last_report: BatchReport | None = None
         self.remark, self.remark_until_batch = "", False
         self.ended = False
         self.complaints = Complaints()
@@ -488,7 +488,7 @@ class LiveProgress:
         """Called after each batch."""
         self.complaints.tell(report, self.console)
         self.speed.add(report)
-        self.last = report
+        self.last_report = report
         if self.remark_until_batch:
             self.remark = ""
 
@@ -506,23 +506,23 @@ class LiveProgress:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich each time the display is refreshed."""
-        if self.ended and self.last is None:
+        if self.ended and self.last_report is None:
             return  # otherwise the run would seem to be starting for ever
         yield self._headline()
-        if self.last is not None:
-            table = self._bolts(self.last)
+        if self.last_report is not None:
+            table = self._table_of_bolts(self.last_report)
             wide = Measurement.get(console, options.update(width=1000), table).maximum > options.max_width
             self.in_words = wide or (self.in_words and not self.ended)
-            yield self._bolts_in_words(self.last) if self.in_words else table
-            yield from [] if self.ended else self._tables(self.last)
+            yield self._bolts_in_words(self.last_report) if self.in_words else table
+            yield from [] if self.ended else self._tables(self.last_report)
         yield from self._remark()
 
     def _headline(self) -> Text:
         name = Text(self.topology.name, "bold")
         running = f"  {short_duration(int(time.perf_counter() - self.started) * 1_000_000)}"
-        if self.last is None:
+        if self.last_report is None:
             return name.append(f"  starting{running}", "not bold dim")
-        text = f"  {_batch(self.last)}: {self.speed.text(self.last)}"
+        text = f"  {_batch_title(self.last_report)}: {self.speed.text(self.last_report)}"
         return name.append(text, "not bold").append(running, "not bold dim")
 
     def _tables(self, report: BatchReport) -> list[RenderableType]:
@@ -532,7 +532,7 @@ class LiveProgress:
             *map(Text, [*counter_words(report.bolts), *start]),
         ]
 
-    def _bolts(self, report: BatchReport) -> Table:
+    def _table_of_bolts(self, report: BatchReport) -> Table:
         """Returns a table with a row for each bolt. A column that is zero for all bolts is left out, so that the others
         fit into 80 characters."""
         rows = {name: _cells(self.topology, name, bolt) for name, bolt in report.bolts.items()}
@@ -566,7 +566,7 @@ class LiveProgress:
 
 
 @contextmanager
-def _live(topology: Graph) -> Iterator[LiveProgress]:
+def _live_display(topology: Graph) -> Iterator[LiveProgress]:
     # Output on standard error appears above the display only if both are the same terminal.
     console, shared = out(), sys.stderr.isatty()
     display = LiveProgress(topology, console if shared else None)
@@ -591,7 +591,7 @@ class _Speed:
         return f"{rows_in_words(report.rows)}, {here} rows/s (overall {overall})"
 
 
-def _filled(parts: Sequence[str]) -> list[str]:
+def _join_to_lines(parts: Sequence[str]) -> list[str]:
     """Joins the parts to lines of up to 80 characters, which end only between parts."""
     lines = [f"  {parts[0]}"]
     for part in parts[1:]:
@@ -603,11 +603,11 @@ def _filled(parts: Sequence[str]) -> list[str]:
     return lines
 
 
-def _seconds(passed: float) -> str:
-    return short_duration(int(passed) * 1_000_000)
+def _seconds_in_words(seconds: float) -> str:
+    return short_duration(int(seconds) * 1_000_000)
 
 
-def _batch(report: BatchReport) -> str:
+def _batch_title(report: BatchReport) -> str:
     if not report.closing:
         return f"batch {report.batch}"
     return "closing" if report.batch < 0 else f"after batch {report.batch}, closing"

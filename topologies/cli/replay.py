@@ -22,27 +22,27 @@ from rich.rule import Rule
 from rich.text import Text
 
 from topologies.cli.consoles import FAILED, UNUSABLE, Debug, err, only_json, out, readable_errors, say
-from topologies.cli.run import loaded
+from topologies.cli.run import load_reference
 from topologies.graph.graph import Graph, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile, chunks_of
 from topologies.io.formats import FileSplit
-from topologies.io.formats.event_files import reached
+from topologies.io.formats.event_files import as_unreachable_error
 from topologies.io.paths import locate_file
 from topologies.io.spout_columns import FileMetadata
 from topologies.io.spouts import MemorySpout, files
 from topologies.run.clock import system_clock
 from topologies.run.options import Engine
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import AnswerWindow, Replayed, plain
+from topologies.scenarios.scenario_answer import AnswerWindow, ReplayResult, plain_json
 from topologies.scenarios.scenario_model import (
-    Loaded,
+    LoadedScenario,
     Problem,
     ScenarioPlace,
     is_foreign_folder,
     load,
-    located,
     read_scenario,
     scenario_files,
+    with_topology_path,
 )
 from topologies.scenarios.timeline import arrival_table, timeline
 from topologies.testing.replaying import Outcome, answer_locally, answer_on_spark
@@ -67,7 +67,7 @@ class PictureFiles:
         given = {"--html": self.html, "--svg": self.svg, "--png": self.png}
         return [name for name, path in given.items() if path is not None]
 
-    def check(self, items: Sequence[Loaded | Problem]) -> None:
+    def check(self, items: Sequence[LoadedScenario | Problem]) -> None:
         """Raises ConfigError, before anything runs, if a file cannot be written, or cannot hold this many scenarios."""
         for name, path in (("--html", self.html), ("--svg", self.svg), ("--png", self.png)):
             if path is None:
@@ -79,7 +79,7 @@ class PictureFiles:
                     why=why if path else "it is empty",
                     do="give the path of a file in a folder that exists",
                 )
-        count = sum(isinstance(item, Loaded) for item in items)
+        count = sum(isinstance(item, LoadedScenario) for item in items)
         if count > 1 and (self.svg is not None or self.png is not None):
             name = "--svg" if self.svg is not None else "--png"
             raise ConfigError(
@@ -92,7 +92,7 @@ class PictureFiles:
 
             check_png()
 
-    def write(self, shown: Sequence[tuple[Loaded, Outcome]]) -> None:
+    def write(self, shown: Sequence[tuple[LoadedScenario, Outcome]]) -> None:
         """Writes the requested files; nothing without a result."""
         if not shown or not self.options:
             return
@@ -120,8 +120,8 @@ def _write(path: str, content: bytes) -> None:
 # Replaying at every save: the relevant files, and a new process for each replay.
 
 
-_KINDS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
-_SECONDS = 0.5
+_WATCHED_ENDINGS = (".py", ".yaml", ".yml", ".json", ".jsonl", ".conf", ".hocon")
+_WATCH_SECONDS = 0.5
 """Seconds between two checks of the times of files."""
 
 FileTimes = dict[Path, tuple[int, int]]
@@ -136,39 +136,45 @@ def replay_at_every_save(command: Sequence[str], folders: Iterable[Path]) -> int
     status, watched, pause = 0, sorted(set(folders)), threading.Event()
     try:
         while True:
-            before = state_of(watched)
+            before = file_times(watched)
             status = subprocess.call([sys.executable, "-m", "windbolt", *command])
             _say_waiting(watched)
-            while state_of(watched) == before:
-                pause.wait(_SECONDS)
+            while file_times(watched) == before:
+                pause.wait(_WATCH_SECONDS)
             out().print(Rule(show(system_clock() // 1_000_000 * 1_000_000), style="dim"))
     except KeyboardInterrupt:
         return status
 
 
-def folders_of(files: Iterable[Path], items: Iterable[Loaded | Problem], topology: str | None) -> set[Path]:
+def watched_folders(
+    files: Iterable[Path], items: Iterable[LoadedScenario | Problem], topology: str | None
+) -> set[Path]:
     """Returns the folders of scenarios, and of the files of the topologies that they name."""
     found = {file if file.is_dir() else file.parent for file in files}
-    named = [located(item.scenario, item.place.path).topology for item in items if isinstance(item, Loaded)]
+    named = [
+        with_topology_path(item.scenario, item.place.path).topology
+        for item in items
+        if isinstance(item, LoadedScenario)
+    ]
     for reference in {*named, topology} - {None}:
         place = str(reference).rpartition(":")[0]
         found.add(Path(place).parent if place.endswith(".py") else Path())
     return {folder.resolve() for folder in found if folder.is_dir()}
 
 
-def state_of(folders: Iterable[Path]) -> FileTimes:
+def file_times(folders: Iterable[Path]) -> FileTimes:
     """Returns the files in folders and below them on which a replay may depend."""
     state: FileTimes = {}
     for folder in folders:
         for top, inner, names in os.walk(folder):
             inner[:] = [name for name in inner if not is_foreign_folder(Path(top, name))]
             for name in names:
-                if name.endswith(_KINDS):
-                    _note(state, Path(top, name))
+                if name.endswith(_WATCHED_ENDINGS):
+                    _add_times(state, Path(top, name))
     return state
 
 
-def _note(state: FileTimes, path: Path) -> None:
+def _add_times(state: FileTimes, path: Path) -> None:
     try:
         status = path.stat()
     except OSError:  # deleted since it was listed, or being rewritten
@@ -184,9 +190,9 @@ def _say_waiting(folders: Sequence[Path]) -> None:
 # ``windbolt replay``: replays scenarios, draws them, and compares results with expectations.
 
 
-FEW = 5
+DRAW_ALL_UP_TO = 5
 """Most scenarios that are all drawn."""
-DRAWN = 3
+DRAWN_FAILURES = 3
 """Number of failing scenarios that are drawn if there are more."""
 
 
@@ -206,7 +212,9 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per scenario.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Draw nothing; name only what fails.")] = False,
-    draw: Annotated[bool, typer.Option("--draw", help=f"Draw all, also where there are more than {FEW}.")] = False,
+    draw: Annotated[
+        bool, typer.Option("--draw", help=f"Draw all, also where there are more than {DRAW_ALL_UP_TO}.")
+    ] = False,
     record: Annotated[
         str | None,
         typer.Option(
@@ -232,11 +240,11 @@ def replay(
     """
     with readable_errors(debug=debug):
         _check_output_options(draw=draw, quiet=quiet, as_json=as_json)
-        files_of = PictureFiles(html=html, svg=svg, png=png)
+        picture_files = PictureFiles(html=html, svg=svg, png=png)
         if record is not None:
             others = {"--json": as_json, "--quiet": quiet, "--draw": draw, "--watch": watch, "--topology": topology}
             others["--engine spark"] = engine is Engine.SPARK
-            others |= dict.fromkeys(files_of.options, True)
+            others |= dict.fromkeys(picture_files.options, True)
             _refuse_other_options("--record", [name for name, given in others.items() if given])
             raise typer.Exit(_record(record, files or []))
         if not files:
@@ -248,30 +256,34 @@ def replay(
         paths = [Path(file) for file in files]
         if watch:
             raise typer.Exit(_watch(paths, topology))
-        chosen = None if topology is None else loaded(topology)
-        items = list(_all(paths))
-        files_of.check(items)
+        topology_option = None if topology is None else load_reference(topology)
+        items = list(_load_all(paths))
+        picture_files.check(items)
         with _output(items, as_json=as_json, quiet=quiet, draw=draw) as output:
             report = _Report(output, debug=debug)
-            report.all(items, engine, chosen)
-        files_of.write(report.shown)
+            report.all(items, engine, topology_option)
+        picture_files.write(report.shown)
     if report.status:
         raise typer.Exit(report.status)
 
 
 def _record(reference: str, inputs: Sequence[str]) -> int:
     """Prints the scenario of a topology's input; the exit status tells whether a replay gives the same results."""
-    topology = loaded(reference)
+    topology = load_reference(reference)
     with redirect_stdout(sys.stderr):  # prints of bolts are not part of the scenario
-        made = recorded(reference, topology, inputs)
-    sys.stdout.write(made.text)
-    if made.unreadable:
-        rows = "1 row that cannot be read is" if made.unreadable == 1 else f"{made.unreadable:,} unreadable rows are"
+        recording = record_scenario(reference, topology, inputs)
+    sys.stdout.write(recording.text)
+    if recording.unreadable:
+        rows = (
+            "1 row that cannot be read is"
+            if recording.unreadable == 1
+            else f"{recording.unreadable:,} unreadable rows are"
+        )
         say(err(), Text(f"warning: {rows} not in it", "bold yellow"))
-    if not made.differences:
+    if not recording.differences:
         return 0
     text = Text.assemble(("error: ", "bold red"), "replayed again, it does not come out the same")
-    for difference in made.differences:
+    for difference in recording.differences:
         text.append(f"\n  {difference}")
     text.append("\n  do:  leave out of expect what changes from run to run")
     say(err(), text)
@@ -283,7 +295,7 @@ def _refuse_other_options(option: str, others: Sequence[str]) -> None:
         raise ConfigError(f"{option} and {others[0]}", why=f"{option} only prints a scenario", do="choose one of them")
 
 
-def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:
+def _load_all(files: Sequence[Path]) -> Iterator[LoadedScenario | Problem]:
     """Yields the scenarios of files, and of those in folders."""
     for file in files:
         if not file.is_dir():
@@ -299,26 +311,26 @@ def _all(files: Sequence[Path]) -> Iterator[Loaded | Problem]:
 def _watch(files: Sequence[Path], topology: str | None) -> int:
     """Replays until Ctrl-C, with the options of the command line."""
     command = [argument for argument in sys.argv[1:] if argument != "--watch"]
-    return replay_at_every_save(command, folders_of(files, _all(files), topology))
+    return replay_at_every_save(command, watched_folders(files, _load_all(files), topology))
 
 
 class _Output(Protocol):
     """Shows results of scenarios."""
 
-    def show(self, item: Loaded, outcome: Outcome) -> None: ...
+    def show(self, item: LoadedScenario, outcome: Outcome) -> None: ...
 
     def malformed(self) -> None:
         """Counts another scenario without a result, whose problem has been reported."""
 
 
 @contextmanager
-def _output(items: Sequence[Loaded | Problem], *, as_json: bool, quiet: bool, draw: bool) -> Iterator[_Output]:
+def _output(items: Sequence[LoadedScenario | Problem], *, as_json: bool, quiet: bool, draw: bool) -> Iterator[_Output]:
     if as_json:
         with only_json() as write:
-            yield _Objects(write)
+            yield _JsonOutput(write)
         return
-    number = sum(isinstance(item, Loaded) for item in items)
-    pictures = _Pictures(out(), few=number <= FEW, draw=draw or number <= FEW, quiet=quiet)
+    number = sum(isinstance(item, LoadedScenario) for item in items)
+    pictures = _TimelineOutput(out(), few=number <= DRAW_ALL_UP_TO, draw=draw or number <= DRAW_ALL_UP_TO, quiet=quiet)
     yield pictures
     pictures.end()
 
@@ -336,11 +348,13 @@ class _Report:
     output: _Output
     debug: bool
     status: int = 0
-    shown: list[tuple[Loaded, Outcome]] = field(default_factory=list)
+    shown: list[tuple[LoadedScenario, Outcome]] = field(default_factory=list)
     """Replayed scenarios, for the files of pictures."""
 
-    def all(self, items: Sequence[Loaded | Problem], engine: Engine, topology: Graph | None) -> None:
-        scenarios = [located(item.scenario, item.place.path) for item in items if isinstance(item, Loaded)]
+    def all(self, items: Sequence[LoadedScenario | Problem], engine: Engine, topology: Graph | None) -> None:
+        scenarios = [
+            with_topology_path(item.scenario, item.place.path) for item in items if isinstance(item, LoadedScenario)
+        ]
         outcomes: Iterator[Outcome]
         if engine is Engine.SPARK:
             outcomes = iter(answer_on_spark(scenarios, topology) if scenarios else [])
@@ -350,9 +364,9 @@ class _Report:
             if isinstance(item, Problem):
                 self._problem(str(item))
             else:
-                self._answered(item, next(outcomes))
+                self._show_answer(item, next(outcomes))
 
-    def _answered(self, item: Loaded, outcome: Outcome) -> None:
+    def _show_answer(self, item: LoadedScenario, outcome: Outcome) -> None:
         err().file.write(outcome.printed)
         if self.debug:
             err().file.write(outcome.trace)
@@ -371,12 +385,12 @@ class _Report:
 
 
 @dataclass
-class _Objects:
+class _JsonOutput:
     """Shows a JSON object for each result."""
 
     write: Callable[[Any], bool]
 
-    def show(self, item: Loaded, outcome: Outcome) -> None:
+    def show(self, item: LoadedScenario, outcome: Outcome) -> None:
         self.write(outcome.answer.to_json())
         if outcome.answer.ok is False:
             _differences(err(), item, outcome)
@@ -385,7 +399,7 @@ class _Objects:
         return
 
 
-def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
+def _differences(console: Console, item: LoadedScenario, outcome: Outcome) -> None:
     text = Text.assemble(("not as expected: ", "bold red"), f"{item.place} ({item.scenario.name})")
     for difference in outcome.answer.differences:
         text.append(f"\n  {difference}")
@@ -393,7 +407,7 @@ def _differences(console: Console, item: Loaded, outcome: Outcome) -> None:
 
 
 @dataclass
-class _Pictures:
+class _TimelineOutput:
     """Shows timelines of few scenarios; for many, a line each, and timelines of some failing ones."""
 
     console: Console
@@ -409,7 +423,7 @@ class _Pictures:
     def malformed(self) -> None:
         self.unusable += 1
 
-    def show(self, item: Loaded, outcome: Outcome) -> None:
+    def show(self, item: LoadedScenario, outcome: Outcome) -> None:
         answer = outcome.answer
         self.counts[answer.ok] += 1
         failed = answer.ok is False
@@ -421,7 +435,7 @@ class _Pictures:
             sign = {True: ("ok    ", "green"), False: ("FAILED", "bold red"), None: ("-     ", "dim")}[answer.ok]
             line = Text.assemble(sign, f"  {answer.name}  ", (str(item.place), "dim"))
             say(self.console, line)
-        if not outcome.trace and (self.draw or (failed and self.counts[False] <= DRAWN)):
+        if not outcome.trace and (self.draw or (failed and self.counts[False] <= DRAWN_FAILURES)):
             self.console.print(timeline(item.scenario, answer))
             table = arrival_table(item.scenario, answer)
             if table is not None:
@@ -436,7 +450,7 @@ class _Pictures:
     def end(self) -> None:
         if self.left_out:
             rest = "" if self.left_out == sum(self.counts.values()) else f"the other {self.left_out} "
-            words = f"{rest}not drawn, there are more than {FEW} scenarios; --draw draws all"
+            words = f"{rest}not drawn, there are more than {DRAW_ALL_UP_TO} scenarios; --draw draws all"
             say(self.console, Text(words, "dim"))
         malformed = self.unusable
         if self.few and not self.quiet and sum(self.counts.values()) <= 1 and not malformed:
@@ -453,7 +467,7 @@ class _Pictures:
         say(self.console, Text(f"{total} scenario{'' if total == 1 else 's'}: {parts}", style))
 
 
-def _verdict(item: Loaded, outcome: Outcome) -> Text:
+def _verdict(item: LoadedScenario, outcome: Outcome) -> Text:
     words = {
         True: ("as expected", "bold green"),
         False: ("not as expected", "bold red"),
@@ -482,7 +496,7 @@ class RecordedScenario:
     """Differences when the file is replayed; none if it holds as a test."""
 
 
-def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> RecordedScenario:
+def record_scenario(reference: str, topology: Graph, inputs: Sequence[str]) -> RecordedScenario:
     """Returns the scenario of a topology that reads these inputs, with their results as expectations.
 
     ``inputs``: folders, files or patterns; with several spouts each as ``spout=path``. A spout without an input reads
@@ -490,11 +504,11 @@ def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> Recorded
 
     Raises ConfigError for unusable inputs, and for more than 10,000 rows.
     """
-    chosen = _by_spout(topology, inputs)
+    inputs_by_spout = _inputs_by_spout(topology, inputs)
     steps: list[dict[str, Any]] = []
     unreadable = number = 0
-    of_spouts = [_batches(node, chosen.get(name)) for name, node in topology.spouts.items()]
-    for batch in zip_longest(*of_spouts, fillvalue=iter(())):
+    batches_by_spout = [_batches(node, inputs_by_spout.get(name)) for name, node in topology.spouts.items()]
+    for batch in zip_longest(*batches_by_spout, fillvalue=iter(())):
         for name, pieces in zip(topology.spouts, batch, strict=True):
             for table, bad in pieces:
                 unreadable += bad
@@ -509,12 +523,12 @@ def recorded(reference: str, topology: Graph, inputs: Sequence[str]) -> Recorded
         "steps": steps,
     }
     answer = replay_locally(read_scenario(scenario), topology)
-    text = _written(scenario, _expected(answer), list(answer.without_ids))
+    text = _scenario_text(scenario, _expectations(answer), list(answer.without_ids))
     again = replay_locally(read_scenario(yaml.safe_load(text)), topology)
     return RecordedScenario(text, number, unreadable, tuple(again.differences))
 
 
-def _by_spout(topology: Graph, inputs: Sequence[str]) -> dict[str, str]:
+def _inputs_by_spout(topology: Graph, inputs: Sequence[str]) -> dict[str, str]:
     """Returns the inputs by spout."""
     found: dict[str, str] = {}
     for given in inputs:
@@ -543,13 +557,13 @@ def _batches(node: SpoutNode, path: str | None) -> Iterator[Pieces]:
         yield from (iter([(table, 0)]) for table in node.spout.tables())
         return
     spout = _reader(node, path)
-    found = spout.listed()
+    found = spout.list_files()
     if not found:
         raise ConfigError(
             f"spout {node.name!r}: no file in {spout.path!r}", why="there is nothing to record", do="correct the path"
         )
     for batch in spout.cut(found):
-        yield _of_files(node, spout, batch)
+        yield _pieces_of_files(node, spout, batch)
 
 
 def _reader(node: SpoutNode, path: str | None) -> FileSpout:
@@ -573,15 +587,15 @@ def _reader(node: SpoutNode, path: str | None) -> FileSpout:
     return files(path, node.outputs[DEFAULT_STREAM])
 
 
-def _of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> Pieces:
+def _pieces_of_files(node: SpoutNode, spout: FileSpout, batch: Sequence[FoundFile]) -> Pieces:
     schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
     for file in batch:
-        with reached(file.path):
+        with as_unreachable_error(file.path):
             filesystem, path = locate_file(file.path)
             about = FileMetadata(filesystem, path, file.path, spout.metadata)
         optional = node.defaults.columns.keys()
         for table, numbers, bad in chunks_of(spout, filesystem, FileSplit(path), schema, optional=optional):
-            yield about.beside(table, numbers), len(bad)
+            yield about.with_metadata(table, numbers), len(bad)
 
 
 def _check_number(rows: int) -> None:
@@ -611,10 +625,10 @@ def _value(value: Any) -> Any:
             return {str(key): _value(item) for key, item in value.items()}
         case list():
             return [_value(item) for item in value]
-    return plain(value)
+    return plain_json(value)
 
 
-def _expected(answer: Replayed) -> dict[str, Any]:
+def _expectations(answer: ReplayResult) -> dict[str, Any]:
     """Turns a result into expectations: windows, late events, rows of sinks, and the accounts."""
     if answer.ok is False:
         raise ScenarioError(f"the input cannot be replayed: {'; '.join(answer.differences)}")
@@ -631,35 +645,35 @@ def _window(window: AnswerWindow) -> dict[str, Any]:
     """Returns the values that identify a window, and its events if their ids are known."""
     shown: dict[str, Any] = {**window}
     known_by: tuple[str, ...] = ("bolt", "step", "key", "kind")
-    named = {name: plain(shown[name]) for name in known_by if name in shown}
+    named = {name: plain_json(shown[name]) for name in known_by if name in shown}
     times = {name: readable_time(shown[name]) for name in ("start", "end") if shown[name] is not None}
     ids = window["events"]
     return {**named, **times} if ids is None or None in ids else {**named, **times, "events": ids}
 
 
-def _written(scenario: dict[str, Any], expect: dict[str, Any], without_ids: Sequence[str]) -> str:
+def _scenario_text(scenario: dict[str, Any], expect: dict[str, Any], without_ids: Sequence[str]) -> str:
     """Returns the text of the file: a line for each step, each window and each row; and a note on bolts whose events
     are unknown."""
-    lines = [f"name: {_flow(scenario['name'])}", f"topology: {_flow(scenario['topology'])}", "steps:"]
-    lines += [f"  - {_flow(step)}" for step in scenario["steps"]]
+    lines = [f"name: {_flow_yaml(scenario['name'])}", f"topology: {_flow_yaml(scenario['topology'])}", "steps:"]
+    lines += [f"  - {_flow_yaml(step)}" for step in scenario["steps"]]
     lines.append("expect:")
     if without_ids:
-        bolts = ", ".join(map(_flow, without_ids))
+        bolts = ", ".join(map(_flow_yaml, without_ids))
         lines.append(f"  # No column id reaches {bolts}: which events its windows held is not known.")
-    lines.append(f"  counts: {_flow(expect['counts'])}")
-    lines += [f"  late: {_flow(expect['late'])}"] if "late" in expect else []
-    lines += _listed("  windows", expect["windows"]) if "windows" in expect else []
+    lines.append(f"  counts: {_flow_yaml(expect['counts'])}")
+    lines += [f"  late: {_flow_yaml(expect['late'])}"] if "late" in expect else []
+    lines += _yaml_list("  windows", expect["windows"]) if "windows" in expect else []
     lines += ["  outputs:" + ("" if expect["outputs"] else " {}")]
     for sink, rows in expect["outputs"].items():
-        lines += _listed(f"    {_flow(sink)}", rows)
+        lines += _yaml_list(f"    {_flow_yaml(sink)}", rows)
     return "\n".join(lines) + "\n"
 
 
-def _listed(name: str, items: Sequence[Any]) -> list[str]:
+def _yaml_list(name: str, items: Sequence[Any]) -> list[str]:
     indent = " " * (len(name) - len(name.lstrip()) + 2)
-    return [f"{name}:", *(f"{indent}- {_flow(item)}" for item in items)] if items else [f"{name}: []"]
+    return [f"{name}:", *(f"{indent}- {_flow_yaml(item)}" for item in items)] if items else [f"{name}: []"]
 
 
-def _flow(value: Any) -> str:
+def _flow_yaml(value: Any) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
     return str(text).removesuffix("\n").removesuffix("\n...")

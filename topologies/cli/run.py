@@ -24,7 +24,7 @@ from topologies.background import Run, Runner, runner
 from topologies.checkpoints.inspect_spouts import suspicious_input
 from topologies.checkpoints.preflight import blocked_watermark_warnings
 from topologies.cli.consoles import FAILED, Debug, err, in_words, out, readable_errors, say, survive_closed_output
-from topologies.cli.displays import ProgressDisplay, print_summary, shown_progress
+from topologies.cli.displays import ProgressDisplay, print_summary, progress_display
 from topologies.graph.graph import Graph
 from topologies.run.metrics_server import SERVERS
 from topologies.run.options import (
@@ -39,7 +39,14 @@ from topologies.run.options import (
 )
 from topologies.run.summary import Summary
 from topologies.scenarios.named_topology import load_topology
-from topologies.step.config_files import Further, StepConfig, StepConfigError, StepProblem, is_step, load_step
+from topologies.step.config_files import (
+    FurtherChecks,
+    StepConfig,
+    StepConfigError,
+    StepProblem,
+    load_step,
+    names_step_file,
+)
 from windowing.durations import as_duration
 from windowing.errors import ConfigError, TopologyError, WindboltError
 from windowing.reprs import error_text, printable
@@ -53,7 +60,7 @@ class RunOfPage:
     def __init__(self) -> None:
         self._options: RunOptions | None = None
 
-    def of(self, options: RunOptions) -> None:
+    def begin(self, options: RunOptions) -> None:
         """Called before the run with its options; prints the address of its page."""
         self._options = options
         if options.page_address is not None:
@@ -69,7 +76,7 @@ class RunOfPage:
 
 
 @contextmanager
-def staying(*, as_json: bool) -> Iterator[RunOfPage]:
+def keep_page_open(*, as_json: bool) -> Iterator[RunOfPage]:
     """After the block, even after a failed run, waits for Ctrl-C if the page is served and there is a terminal.
     Otherwise does not wait, so that a script ends with its run."""
     page = RunOfPage()
@@ -102,11 +109,11 @@ def tell_page(address: Address, words: str) -> None:
 # Command-line options that overlay a step's file, for example with its surroundings.
 
 
-With = Annotated[
+OverlayOption = Annotated[
     list[Path] | None,
     typer.Option("--with", metavar="FILE", help="A file laid over the step's; may be repeated."),
 ]
-Set = Annotated[
+AssignmentOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
@@ -133,25 +140,25 @@ class StepOptions:
         """Returns the options from the values of the command line."""
         return cls(tuple(overlays or ()), tuple(assignments or ()), not no_file_rules)
 
-    def load(self, reference: str, further: Further | None = None) -> StepConfig:
+    def load(self, reference: str, further: FurtherChecks | None = None) -> StepConfig:
         """Returns the step of a file, overlaid with these options; ``further``: as in ``load_step``."""
-        if not is_step(reference):
+        if not names_step_file(reference):
             raise ConfigError(
                 f"{reference!r} is not a step",
                 why="a step is a file that ends in .conf, .hocon, .yaml, .yml or .json",
                 do="name such a file; for a topology in Python use windbolt describe",
             )
 
-        def looked(config: StepConfig) -> Iterable[StepProblem]:
+        def further_problems(config: StepConfig) -> Iterable[StepProblem]:
             return () if further is None else further(self._allowed(config))
 
-        pairs = _pairs(self.assignments)
-        return self._allowed(load_step(reference, overlays=self.overlays, assignments=pairs, further=looked))
+        pairs = _parse_assignments(self.assignments)
+        return self._allowed(load_step(reference, overlays=self.overlays, assignments=pairs, further=further_problems))
 
     def _allowed(self, config: StepConfig) -> StepConfig:
         return config if self.file_rules else config.without_file_rules()
 
-    def refuse(self, reference: str) -> None:
+    def refuse_for_topology(self, reference: str) -> None:
         """Raises ConfigError if there are options for a step although the reference names a topology in Python."""
         self._refuse(f"with {reference!r}", do="leave them out")
 
@@ -171,7 +178,7 @@ class StepOptions:
 NO_OPTIONS = StepOptions()
 
 
-def _pairs(given: Sequence[str]) -> dict[str, str]:
+def _parse_assignments(given: Sequence[str]) -> dict[str, str]:
     pairs = {}
     for assignment in given:
         key, sign, value = assignment.partition("=")
@@ -186,15 +193,15 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 # Runs a topology interactively: progress, signals, and the end.
 
 
-def loaded(reference: str, options: StepOptions = NO_OPTIONS) -> Graph:
+def load_reference(reference: str, options: StepOptions = NO_OPTIONS) -> Graph:
     """Returns a user's topology. Output of its file during loading is not a result, and goes to standard error."""
     with redirect_stdout(sys.stderr):
-        if is_step(reference):
+        if names_step_file(reference):
             from topologies.step.compile_step import step_problems, step_topology
 
             problems = partial(step_problems, load=True, complete=True)
             return step_topology(options.load(reference, problems))
-        options.refuse(reference)
+        options.refuse_for_topology(reference)
         return load_topology(reference)
 
 
@@ -207,13 +214,13 @@ def end_at_sigterm_in_a_container() -> None:
 
 def run_watched(topology: Graph, runner: Runner, options: RunOptions, *, as_json: bool) -> Summary:
     """Runs with progress on standard output; a first Ctrl-C or SIGTERM ends the run after the current batch."""
-    with shown_progress(topology, as_json=as_json) as progress:
+    with progress_display(topology, as_json=as_json) as progress:
 
         def tell(coming: ComingRestart) -> None:
             progress.note(restart_in_words(coming), until_batch=True)
 
-        watched = replace(options, on_report=progress.report, on_restart=tell)
-        summary = _in_background(topology.name, runner, watched, progress)
+        observed_options = replace(options, on_report=progress.report, on_restart=tell)
+        summary = _run_in_background(topology.name, runner, observed_options, progress)
         progress.end(summary)
     return summary
 
@@ -225,9 +232,9 @@ def restart_in_words(coming: ComingRestart) -> str:
     return printable(f"restarting in {coming.seconds:.1f} s ({number}): {why}")
 
 
-def _in_background(name: str, runner: Runner, options: RunOptions, progress: ProgressDisplay) -> Summary:
+def _run_in_background(name: str, runner: Runner, options: RunOptions, progress: ProgressDisplay) -> Summary:
     """Runs in another thread, so that signals reach this one at once, and Spark does not take them over."""
-    with _signals(options.stop, progress):
+    with _stop_at_signals(options.stop, progress):
         run = Run(name, runner, options)
         while not run.end_within(0.2):
             progress.beat()
@@ -235,7 +242,7 @@ def _in_background(name: str, runner: Runner, options: RunOptions, progress: Pro
 
 
 @contextmanager
-def _signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]:
+def _stop_at_signals(stop: threading.Event, progress: ProgressDisplay) -> Iterator[None]:
     """Handles signals: the first asks the run to stop, the second ends the process with status 128 + its number."""
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -264,8 +271,8 @@ def describe(
     reference: Reference,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart in Mermaid's language.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    overlays: With = None,
-    assignments: Set = None,
+    overlays: OverlayOption = None,
+    assignments: AssignmentOption = None,
     no_file_rules: NoFileRules = False,
     debug: Debug = False,
 ) -> None:
@@ -280,12 +287,12 @@ def describe(
                 "--mermaid and --json", why="the description is printed in one form", do="choose one of them"
             )
         options = StepOptions.of(overlays, assignments, no_file_rules)
-        if is_step(reference):
+        if names_step_file(reference):
             step = options.load(reference)
             text = steps.as_mermaid(step) if mermaid else steps.step_text(step)
             data = steps.to_json(step)
         else:
-            topology = loaded(reference, options)
+            topology = load_reference(reference, options)
             text = flowchart(topology) if mermaid else topology_text(topology)
             data = to_json(topology)
         if as_json or mermaid:
@@ -305,8 +312,8 @@ def check(
             help="A topology: my_topology.py:topology, package.module:topology, or a step: step.conf.",
         ),
     ],
-    overlays: With = None,
-    assignments: Set = None,
+    overlays: OverlayOption = None,
+    assignments: AssignmentOption = None,
     no_file_rules: NoFileRules = False,
     load: Annotated[
         bool,
@@ -330,43 +337,43 @@ def check(
     options = StepOptions.of(overlays, assignments, no_file_rules)
     with readable_errors(debug=debug):
         try:
-            if load and not is_step(reference):
+            if load and not names_step_file(reference):
                 raise ConfigError(
                     f"--load with {reference!r}",
                     why="it is for the rules of steps",
                     do="leave it out, a topology is loaded",
                 )
-            well = (
-                _step(reference, options, load=load, strict=strict)
-                if is_step(reference)
-                else _topology(reference, options, strict)
+            is_ok = (
+                _check_step(reference, options, load=load, strict=strict)
+                if names_step_file(reference)
+                else _check_topology(reference, options, strict)
             )
         except (StepConfigError, TopologyError) as error:
             if debug:
                 raise
-            step = is_step(reference)
+            step = names_step_file(reference)
             say(out(), Text(str(error).rstrip(".")) if step else in_words(error))
             raise typer.Exit(FAILED) from None
-    if not well:
+    if not is_ok:
         raise typer.Exit(FAILED)
 
 
-def _step(reference: str, options: StepOptions, *, load: bool, strict: bool) -> bool:
-    from topologies.step.compile_step import missing, step_problems, step_topology
+def _check_step(reference: str, options: StepOptions, *, load: bool, strict: bool) -> bool:
+    from topologies.step.compile_step import missing_sections, step_problems, step_topology
     from topologies.step.describe_step import summary
 
     with redirect_stdout(sys.stderr):  # prints of loading rules are no results
         config = options.load(reference, lambda config: step_problems(config, load=load))
-        if not missing(config):
+        if not missing_sections(config):
             step_topology(config, load=load)
     say(out(), Text(summary(config)))
-    return not (strict and missing(config))
+    return not (strict and missing_sections(config))
 
 
-def _topology(reference: str, options: StepOptions, strict: bool) -> bool:
+def _check_topology(reference: str, options: StepOptions, strict: bool) -> bool:
     from topologies.cli.displays import print_report
 
-    return print_report(out(), loaded(reference, options), strict=strict)
+    return print_report(out(), load_reference(reference, options), strict=strict)
 
 
 # ``windbolt run``: a topology, on Spark or in this process.
@@ -448,8 +455,8 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="End with an error where no file matches, or no row has a declared column.")
     ] = False,
-    overlays: With = None,
-    assignments: Set = None,
+    overlays: OverlayOption = None,
+    assignments: AssignmentOption = None,
     no_file_rules: NoFileRules = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object per batch, and one for the run.")] = False,
     debug: Debug = False,
@@ -459,7 +466,11 @@ def run(
     Ctrl-C ends it after the batch in hand. A run on the same checkpoint continues where the last one stopped.
     """
     end_at_sigterm_in_a_container()
-    with survive_closed_output(), staying(as_json=as_json) as page, readable_errors(debug=debug, restart=restart):
+    with (
+        survive_closed_output(),
+        keep_page_open(as_json=as_json) as page,
+        readable_errors(debug=debug, restart=restart),
+    ):
         options = RunOptions(
             checkpoint,
             every,
@@ -467,17 +478,17 @@ def run(
             first_output=first_output,
             keep_batches=keep_batches,
             allow_rescale=allow_rescale,
-            restart=_restart(restart, restart_attempts, restart_max_backoff),
+            restart=_restart_rules(restart, restart_attempts, restart_max_backoff),
             serve_metrics=metrics,
             otel=otel,
             serve_page=ui,
         )
-        settings = settings_of(conf or [])
+        settings = parse_conf(conf or [])
         for_spark = {"--master": master or None, "--conf": settings or None}
         check_engine(engine, options, for_spark, "--engine local")
-        topology = loaded(reference, StepOptions.of(overlays, assignments, no_file_rules))
-        doubts = _tell_doubts(topology, strict=strict)
-        page.of(options)
+        topology = load_reference(reference, StepOptions.of(overlays, assignments, no_file_rules))
+        doubts = _warn_of_doubts(topology, strict=strict)
+        page.begin(options)
         summary = run_watched(
             topology, runner(engine, topology, master=master, conf=settings), options, as_json=as_json
         )
@@ -487,7 +498,7 @@ def run(
             for name, columns in summary.new_columns.items():
                 say(out(), Text(f"{name}: {_new_columns_in_words(columns, summary.new_column_defaults.get(name, {}))}"))
             print_summary(out(), topology, summary, checkpoint)
-        _tell_doubts(topology, strict=strict, known=doubts)
+        _warn_of_doubts(topology, strict=strict, already_told=doubts)
 
 
 def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -> str:
@@ -498,11 +509,11 @@ def _new_columns_in_words(columns: Sequence[str], defaults: Mapping[str, str]) -
     return f"events from before have {' and '.join(parts)}, which {'is' if len(columns) == 1 else 'are'} new"
 
 
-def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Restart | None:
+def _restart_rules(wanted: bool, attempts: int | None, max_backoff: str | None) -> Restart | None:
     """Returns the restart rules from the command line; None without restarts."""
-    given = {"--restart-attempts": attempts, "--restart-max-backoff": max_backoff}
+    restart_options = {"--restart-attempts": attempts, "--restart-max-backoff": max_backoff}
     if not wanted:
-        names = [name for name, value in given.items() if value is not None]
+        names = [name for name, value in restart_options.items() if value is not None]
         if names:
             raise ConfigError(
                 f"{' and '.join(names)} without --restart",
@@ -510,32 +521,32 @@ def _restart(wanted: bool, attempts: int | None, max_backoff: str | None) -> Res
                 do="add --restart",
             )
         return None
-    first = Restart()
+    defaults = Restart()
     if max_backoff is None:
-        return replace(first, attempts=first.attempts if attempts is None else attempts)
+        return replace(defaults, attempts=defaults.attempts if attempts is None else attempts)
     longest = as_duration(max_backoff)
-    initial = min(as_duration(first.initial_backoff), longest, key=lambda pause: pause.micros)
-    return Restart(first.attempts if attempts is None else attempts, initial, longest)
+    initial = min(as_duration(defaults.initial_backoff), longest, key=lambda pause: pause.micros)
+    return Restart(defaults.attempts if attempts is None else attempts, initial, longest)
 
 
-def _tell_doubts(topology: Graph, *, strict: bool, known: Collection[str] = ()) -> list[str]:
+def _warn_of_doubts(topology: Graph, *, strict: bool, already_told: Collection[str] = ()) -> list[str]:
     """Warns of input that is probably a mistake, and of bolts that wait for it; with ``strict`` these are errors.
-    Returns the warnings. Called again after the run for new input: ``known`` has the earlier warnings."""
+    Returns the warnings. Called again after the run for new input: ``already_told`` has the earlier warnings."""
     waiting = (doubt for found in blocked_watermark_warnings(topology).values() for doubt in found.warnings)
-    doubts = [doubt for doubt in (*suspicious_input(topology), *waiting) if str(doubt) not in known]
+    doubts = [doubt for doubt in (*suspicious_input(topology), *waiting) if str(doubt) not in already_told]
     if strict and doubts:
         raise doubts[0]
     for doubt in doubts:
         say(err(), in_words(doubt, "warning", "bold yellow"))
-    return [*known, *map(str, doubts)]
+    return [*already_told, *map(str, doubts)]
 
 
-def settings_of(conf: Sequence[str]) -> dict[str, str]:
+def parse_conf(conf: Sequence[str]) -> dict[str, str]:
     """Returns settings of Spark from the command line."""
     settings = {}
-    for given in conf:
-        key, sign, value = given.partition("=")
+    for option in conf:
+        key, sign, value = option.partition("=")
         if not sign or not key.strip():
-            raise ConfigError(f"--conf {given!r}", why="a setting has a key and a value", do="write --conf key=value")
+            raise ConfigError(f"--conf {option!r}", why="a setting has a key and a value", do="write --conf key=value")
         settings[key.strip()] = value
     return settings

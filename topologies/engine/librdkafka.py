@@ -41,18 +41,18 @@ from topologies.engine.kafka_records import (
 from topologies.engine.task_data import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import (
-    FIRST,
-    READING,
+    FIRST_RESPONSE_TIMEOUTS,
+    READING_DEFAULTS,
     RECORDS_PER_BATCH,
-    WRITING,
+    WRITING_DEFAULTS,
     KafkaSink,
     KafkaSpout,
     kafka_settings,
     librdkafka_settings,
-    matching,
-    may_lose,
-    milliseconds,
+    may_lose_records,
+    names_matching,
     redirect_missing,
+    timeout_ms,
     with_names_of_java,
 )
 from topologies.io.topics.declared import RECORD
@@ -153,7 +153,7 @@ _OUR_PRODUCER = {
 
 def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Returns the settings of a consumer from users' ``options``. Raises ConfigError."""
-    users_settings = settings_for(whose, servers, {**READING, **options})
+    users_settings = settings_for(whose, servers, {**READING_DEFAULTS, **options})
     # Even if much has been fetched, the next request is not delayed for a whole second. Partitions that are read from
     # another position wait for the request that is under way.
     our_defaults = {"fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 100, "isolation.level": "read_uncommitted"}
@@ -165,9 +165,9 @@ def reading_settings(whose: str, servers: str, options: Mapping[str, str]) -> di
 
 def writing_settings(whose: str, servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Returns the settings of a producer from users' ``options``. Raises ConfigError."""
-    options = {**WRITING, **options}
+    options = {**WRITING_DEFAULTS, **options}
     users_settings = settings_for(whose, servers, options)
-    max_block = milliseconds(options, "kafka.max.block.ms")
+    max_block = timeout_ms(options, "kafka.max.block.ms")
     our_defaults = {**_OUR_PRODUCER, "topic.metadata.propagation.max.ms": max_block}
     # As Java's producer, which then is idempotent only if that is set too.
     if users_settings.get("acks", "all") not in ("all", "-1") or users_settings.get("retries") == "0":
@@ -315,7 +315,7 @@ class Admins:
     ) -> Any:
         """Returns the result of a request, which is repeated while brokers are away, for as long as Spark's connector
         does."""
-        seconds = 3 * milliseconds({**READING, **options}, "kafka.default.api.timeout.ms") / 1000
+        seconds = 3 * timeout_ms({**READING_DEFAULTS, **options}, "kafka.default.api.timeout.ms") / 1000
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -329,14 +329,14 @@ class Admins:
     def _client(self, whose: str, servers: str, options: Mapping[str, str]) -> LibrdkafkaAdmin:
         key = (servers, *sorted(options.items()))
         if key not in self._clients:
-            timeout_options = {**FIRST, **kafka_settings(options)}
+            timeout_options = {**FIRST_RESPONSE_TIMEOUTS, **kafka_settings(options)}
             errors: deque[Any] = deque(maxlen=1)
             settings = settings_for(whose, servers, {name: each for name, each in options.items() if _is_kafkas(name)})
-            settings["socket.timeout.ms"] = milliseconds(timeout_options, "request.timeout.ms")
+            settings["socket.timeout.ms"] = timeout_ms(timeout_options, "request.timeout.ms")
             settings["error_cb"] = errors.append
             client = make_client("AdminClient", whose, settings)
             self._clients[key] = LibrdkafkaAdmin(
-                client, milliseconds(timeout_options, "default.api.timeout.ms") / 1000, errors
+                client, timeout_ms(timeout_options, "default.api.timeout.ms") / 1000, errors
             )
         return self._clients[key]
 
@@ -360,7 +360,9 @@ class Topics:
         self.name, self.spout, self._admins = name, spout, admins
         self.latest_ends: EndOffsets = {}
         """The end of each partition at the last request."""
-        self._reads_committed = kafka_settings(READING, spout.options).get("isolation.level") == "read_committed"
+        self._reads_committed = (
+            kafka_settings(READING_DEFAULTS, spout.options).get("isolation.level") == "read_committed"
+        )
 
     def start_offsets(self) -> EndOffsets:
         """Returns the offsets where a new run begins."""
@@ -385,10 +387,10 @@ class Topics:
         """Returns the present ends, and messages about deleted topics and records. Raises DataError if the spout must
         not lose any."""
         self.latest_ends = present_ends = dict(self._ask(self._present_ends))
-        may_lose_records, complaints, deleted = may_lose(self.spout.options), list[str](), dict[str, list[int]]()
+        may_lose, complaints, deleted = may_lose_records(self.spout.options), list[str](), dict[str, list[int]]()
         for topic, partition in sorted(before.keys() - present_ends.keys()):
             deleted.setdefault(topic, []).append(partition)
-        if deleted and not may_lose_records:
+        if deleted and not may_lose:
             topic, numbers = next(iter(deleted.items()))
             raise _spout_error(self.name, deleted_unread(f"topic {topic!r} has no partition {numbers[0]} any more"))
         for topic, numbers in deleted.items():
@@ -401,7 +403,7 @@ class Topics:
             for topic_partition, end in sorted(before.items())
             if present_ends.get(topic_partition, end) < end
         ]
-        if going_back and not may_lose_records:
+        if going_back and not may_lose:
             topic, partition = going_back[0]
             ended, ends = before[topic, partition], present_ends[topic, partition]
             change = f"partition {partition} of topic {topic!r} ended at {ended}, and ends at {ends} now"
@@ -461,7 +463,7 @@ class Topics:
 
     def _topic_partitions(self, admin: LibrdkafkaAdmin) -> list[TopicPartition]:
         existing = admin.topics()
-        wanted = existing & {*self.spout.topics, *matching(self.spout.pattern, existing)}
+        wanted = existing & {*self.spout.topics, *names_matching(self.spout.pattern, existing)}
         topics = admin.describe(wanted)
         return [(topic, number) for topic in sorted(topics) for number in range(topics[topic].partitions)]
 
@@ -490,8 +492,8 @@ class RangeReader:
         self._schema = pa.schema(
             [each.with_type(MILLISECONDS) if each.name == "timestamp" else each for each in spout.record]
         )
-        options = {**READING, **spout.options}
-        self._longest_silence = milliseconds(options, "kafkaConsumer.pollTimeoutMs") / 1000
+        options = {**READING_DEFAULTS, **spout.options}
+        self._longest_silence = timeout_ms(options, "kafkaConsumer.pollTimeoutMs") / 1000
         self._errors: deque[Any] = deque(maxlen=1)
         self._consumer: Any = None
         self._partitions: dict[TopicPartition, _Partition] = {}
@@ -637,7 +639,7 @@ class RangeReader:
             error, next_offset = deleted_unread(deleted), max(first_offset, read_until)
         else:
             return False
-        if not may_lose(spout.options):
+        if not may_lose_records(spout.options):
             raise _spout_error(self._name, error)
         lost_from = offset_range.end - lost if next_offset == offset_range.end else read_until
         complaints.append(

@@ -32,14 +32,14 @@ from topologies.io.formats.event_files import (
     Chunk,
     FileFormat,
     FileSplit,
-    opened,
+    as_unreachable_error,
+    open_file,
     python_columns,
-    reached,
     row_as_json,
     without_compression,
 )
 from topologies.io.formats.lines import BOM
-from topologies.io.paths import find, is_never_input, locate_file, shown_path
+from topologies.io.paths import is_never_input, locate_file, matching_entries, shown_path
 from topologies.io.spout_columns import FileMetadata
 from topologies.io.spouts import AnySpout
 from windowing.errors import DataError, MissingError, UnreachableError
@@ -66,7 +66,7 @@ def undecodable_names(spout: AnySpout) -> Iterator[str]:
     """Yields the local files of a spout whose names are not UTF-8, in displayable form."""
     if not isinstance(spout, FileSpout) or not spout.is_here:
         return
-    for path in sorted(entry.path for entry in find(spout.paths)):
+    for path in sorted(entry.path for entry in matching_entries(spout.paths)):
         if is_never_input(path) or not os.path.isfile(path):
             continue
         try:
@@ -231,7 +231,7 @@ def row_range(chunks: list[Chunk], rows: tuple[int, int]) -> list[Chunk]:
 
 def _lines(filesystem: pafs.FileSystem, path: str) -> Iterator[bytes]:
     """Yields the lines of a text file, decompressed, with their line ends."""
-    with opened(filesystem, path, "text", streamed=True) as source:
+    with open_file(filesystem, path, "text", streamed=True) as source:
         rest = b""
         while chunk := source.read(_CHUNK_BYTES):
             *complete, rest = (rest + bytes(chunk)).split(b"\n")
@@ -304,13 +304,13 @@ class FileSource:
 
     def _read_whole_split(self, node: SpoutNode, spout: FileSpout) -> list[Chunk]:
         """Reads the whole split before returning any of it, because a file may turn out to be damaged in the middle."""
-        with reached(self.split.path):
+        with as_unreachable_error(self.split.path):
             filesystem, path = locate_file(self.split.path)
         schema = spout.row_schema(node.outputs[DEFAULT_STREAM])
         chunks = self._chunks(node, spout, filesystem, path, schema)
-        with reached(self.split.path):
+        with as_unreachable_error(self.split.path):
             metadata = FileMetadata(filesystem, path, self._shown_path, spout.metadata)
-        chunks = [(metadata.beside(rows, numbers), numbers, bad) for rows, numbers, bad in chunks]
+        chunks = [(metadata.with_metadata(rows, numbers), numbers, bad) for rows, numbers, bad in chunks]
         if node.needed is None:
             return chunks
         names = node.schema.names
@@ -336,7 +336,7 @@ class FileSource:
             header, comment = header_lines(spout.format), getattr(spout.format, "comment", None)
             with without_lines(filesystem, path, lines, self.lines, header, comment) as (files, copy):
                 readable = without_marked_lines(
-                    list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional, known_as=path)),
+                    list(chunks_of(spout, files, FileSplit(copy), schema, needed, optional, original_path=path)),
                     lines,
                     raw_lines(filesystem, path, lines),
                 )
@@ -416,7 +416,7 @@ def file_splits(
         parts = [FileSplit(path)]
         if splits_per_file > 1:
             with suppress(DataError, UnreachableError):  # the task that reads the file will report the error
-                with reached(path):
+                with as_unreachable_error(path):
                     filesystem, inside = locate_file(path)
                 parts = [
                     FileSplit(path, part.part, part.parts)

@@ -44,7 +44,7 @@ from topologies.graph.groupings import FieldsGrouping
 from topologies.graph.html import Arrow, Box, as_svg, framed, heading
 from topologies.io.file_spout import FileSpout
 from topologies.io.kafka import KafkaSink, KafkaSpout, reads_topic, same_kafka
-from topologies.io.paths import Place, canonical_place, read_among
+from topologies.io.paths import Place, canonical_place, files_matched_by
 from topologies.io.pulled import PulledSpout, RangedSpout, zoned_defaults
 from topologies.io.sinks import FileSink, MemorySink, output_file
 from topologies.io.spout_columns import Defaults
@@ -320,7 +320,7 @@ def feedback_loop_errors(
     """Yields an error for each spout that would read the output of a sink as new events, in the next batch or run."""
     outputs = {each.name: output_file(each.sink) for each in sinks if isinstance(each.sink, FileSink)}
     for name, spout in spouts:
-        output_files_read = read_among(spout.paths, outputs.values()) if isinstance(spout, FileSpout) else ()
+        output_files_read = files_matched_by(spout.paths, outputs.values()) if isinstance(spout, FileSpout) else ()
         for each in sinks:
             sink, what = each.sink, f"spout {name!r} reads what sink {each.name!r} writes"
             if isinstance(sink, FileSink) and outputs[each.name] in output_files_read:

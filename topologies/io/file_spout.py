@@ -15,8 +15,8 @@ import pyarrow.fs as pafs
 
 from topologies.io.formats import Chunk, FileFormat, FileSplit, infer_schema
 from topologies.io.formats.declared_times import Times
-from topologies.io.formats.event_files import OnTruncation, reached
-from topologies.io.paths import Entry, find, is_never_input, shown_path
+from topologies.io.formats.event_files import OnTruncation, as_unreachable_error
+from topologies.io.paths import Entry, is_never_input, matching_entries, shown_path
 from topologies.io.spout_columns import Partition, checked_partition_columns, with_file_metadata, with_partition_columns
 from windowing.errors import ConfigError, DataError, UnreachableError, did_you_mean
 from windowing.reprs import fields_repr
@@ -38,20 +38,20 @@ def checked_zone(name: str | None) -> str | None:
     if name is None:
         return None
     zone = zone_of(name)
-    whole = not isinstance(zone, datetime.timezone) or zone.utcoffset(None).seconds % 60 == 0
-    if not whole or name in ("localtime", "posixrules", "Factory"):
+    whole_minutes = not isinstance(zone, datetime.timezone) or zone.utcoffset(None).seconds % 60 == 0
+    if not whole_minutes or name in ("localtime", "posixrules", "Factory"):
         raise ConfigError(
             f"timezone {name!r} cannot be used",
-            why="it is another one on each machine" if whole else "offsets of sources have whole minutes",
+            why="it is another one on each machine" if whole_minutes else "offsets of sources have whole minutes",
             do="use a name like 'Europe/Berlin', or an offset like '+03:00'",
         )
-    known = _offset(zone) if isinstance(zone, datetime.timezone) else name
-    return None if known in ("UTC", "+00:00") else known
+    zone_name = _offset_text(zone) if isinstance(zone, datetime.timezone) else name
+    return None if zone_name in ("UTC", "+00:00") else zone_name
 
 
 def in_zone(schema: pa.Schema, zone: str | None) -> pa.Schema:
     """Returns the schema with its timestamps in that zone."""
-    return schema if zone is None else pa.schema([field.with_type(_zoned(field.type, zone)) for field in schema])
+    return schema if zone is None else pa.schema([field.with_type(_type_in_zone(field.type, zone)) for field in schema])
 
 
 def in_utc(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -60,22 +60,22 @@ def in_utc(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table if table.schema.types == [field.type for field in fields] else table.cast(pa.schema(fields))
 
 
-def _offset(zone: datetime.timezone) -> str:
+def _offset_text(zone: datetime.timezone) -> str:
     text = datetime.datetime(2000, 1, 1, tzinfo=zone).strftime("%z")
     return f"{text[:3]}:{text[3:5]}"
 
 
-def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
+def _type_in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
     if _kinds.is_timestamp(kind):
         return pa.timestamp(kind.unit, zone)
     if _kinds.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_zoned(kind.value_type, zone)))
+        return pa.list_(kind.value_field.with_type(_type_in_zone(kind.value_type, zone)))
     if _kinds.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_zoned(kind.value_type, zone)))
+        return pa.large_list(kind.value_field.with_type(_type_in_zone(kind.value_type, zone)))
     if _kinds.is_map(kind):
-        return pa.map_(_zoned(kind.key_type, zone), _zoned(kind.item_type, zone))
+        return pa.map_(_type_in_zone(kind.key_type, zone), _type_in_zone(kind.item_type, zone))
     if _kinds.is_struct(kind):
-        return pa.struct([field.with_type(_zoned(field.type, zone)) for field in kind])
+        return pa.struct([field.with_type(_type_in_zone(field.type, zone)) for field in kind])
     return kind
 
 
@@ -153,7 +153,7 @@ class FileSpout:
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the columns of rows: the declared columns, or else those of the first file; the partition columns;
         the metadata columns."""
-        declared = self._inferred() if self.declared is None else parse_schema(self.declared)
+        declared = self._infer_columns() if self.declared is None else parse_schema(self.declared)
         schema = with_file_metadata(with_partition_columns(declared, self.partitions), self.metadata)
         if self.merge_by is not None:
             check_merging(self.merge_by, schema)
@@ -165,21 +165,23 @@ class FileSpout:
 
     def partition_of(self, path: str) -> Partition:
         """Reads the columns of a file's folders, in UTC. Raises DataError for a value that cannot be read."""
-        zoned = in_zone(self.partitions, self.timezone)
+        columns_in_zone = in_zone(self.partitions, self.timezone)
         optional, times = self.defaults.keys(), self.partition_times
-        return Partition.of(path, zoned, optional, self.on_truncation, times).cast(self.partitions)
+        return Partition.of(path, columns_in_zone, optional, self.on_truncation, times).cast(self.partitions)
 
     def files(self) -> list[str]:
         """Returns the existing files in the order of reading: by time of change, then by name."""
-        return [file.path for file in self.listed()]
+        return [file.path for file in self.list_files()]
 
-    def listed(self, passed: Container[str] = frozenset()) -> list[FoundFile]:
-        """Returns the existing files in the order of reading, without the files in ``passed``. Both engines list files
-        here.
+    def list_files(self, already_read: Container[str] = frozenset()) -> list[FoundFile]:
+        """Returns the existing files in the order of reading, without those in ``already_read``. Both engines list
+        files here.
 
         Files whose names are not UTF-8 are left out; topologies/engine/source_splits.py reports them.
         """
-        return in_order(self.path, (entry for entry in entries_of(self.paths) if entry.path not in passed))
+        return in_reading_order(
+            self.path, (entry for entry in list_entries(self.paths) if entry.path not in already_read)
+        )
 
     def cut(self, files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
         """Cuts files, in their order, into micro-batches as Spark does."""
@@ -197,10 +199,10 @@ class FileSpout:
 
     def batches(self) -> Iterator[list[str]]:
         """Yields the existing files, cut into micro-batches as Spark does."""
-        for batch in self.cut(self.listed()):
+        for batch in self.cut(self.list_files()):
             yield [file.path for file in batch]
 
-    def _inferred(self) -> pa.Schema:
+    def _infer_columns(self) -> pa.Schema:
         files = self.files() if self.is_here else []
         if not files:
             raise ConfigError(
@@ -234,7 +236,7 @@ def check_merging(column: str, schema: pa.Schema) -> None:
         )
 
 
-class KeptRows(FileSpout):
+class SpoutOfRowsInMemory(FileSpout):
     """Spout for rows in memory, which a run keeps in files of the checkpoint, unseen by the user."""
 
 
@@ -245,31 +247,36 @@ def chunks_of(
     schema: pa.Schema,
     needed: Collection[str] | None = None,
     optional: Collection[str] = (),
-    known_as: str | None = None,
+    original_path: str | None = None,
 ) -> Iterator[Chunk]:
     """Yields chunks of a split of a file, as the file's format reads it (``FileFormat.read``).
 
-    ``known_as``: the path of the original file, if the split belongs to a copy.
+    ``original_path``: the path of the original file, if the split belongs to a copy.
     """
-    zoned, folders = in_zone(schema, spout.timezone), spout.partitions
-    zoned_folders, times = in_zone(folders, spout.timezone), spout.partition_times
-    partition = Partition.of(known_as or split.path, zoned_folders, optional, spout.on_truncation, times)
+    columns_in_zone, folders = in_zone(schema, spout.timezone), spout.partitions
+    folders_in_zone, times = in_zone(folders, spout.timezone), spout.partition_times
+    partition = Partition.of(original_path or split.path, folders_in_zone, optional, spout.on_truncation, times)
     if folders.names:  # a file with the same columns must have the same values
         optional = {*optional, *folders.names}
         needed = None if needed is None else {*needed, *folders.names}
-    for chunk in spout.format.read(filesystem, split, zoned, needed, optional):
-        table, numbers, bad = partition.applied(chunk)
+    for chunk in spout.format.read(filesystem, split, columns_in_zone, needed, optional):
+        table, numbers, bad = partition.apply_to(chunk)
         yield in_utc(table, schema), numbers, bad
 
 
-def entries_of(paths: Iterable[str], here: str | None = None) -> list[Entry]:
-    """Lists the files under some paths, in no order, without excluded ones; ``here`` as for ``find``."""
-    return [each for each in find(paths, here) if not is_never_input(each.path) and _is_text(each.path)]
+def list_entries(paths: Iterable[str], working_folder: str | None = None) -> list[Entry]:
+    """Lists the files under some paths, in no order, without excluded ones. ``working_folder``: as for
+    ``matching_entries``."""
+    return [
+        each
+        for each in matching_entries(paths, working_folder)
+        if not is_never_input(each.path) and _is_text(each.path)
+    ]
 
 
-def in_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:
+def in_reading_order(path: str, entries: Iterable[Entry]) -> list[FoundFile]:
     """Returns the files among the entries of ``path``, in the order in which they are read."""
-    with reached(path):
+    with as_unreachable_error(path):
         files = [_listing_entry(each) for each in entries]
     return sorted((file for file in files if file is not None), key=lambda file: (file.changed, file.path))
 
@@ -324,11 +331,11 @@ class WatchedFiles:
     def __init__(self, name: str, spout: FileSpout) -> None:
         """``name`` of the spout."""
         self.name, self.spout = name, spout
-        self._here = os.getcwd()  # the run keeps the folder in which it was started
+        self._working_folder = os.getcwd()  # the run keeps the folder in which it was started
         self._read: dict[str, int] = {}
-        self._looked = False
+        self._has_compared_all = False
         self._changed: dict[str, None] = {}
-        self._told = 0
+        self._told_count = 0
 
     def new(self, read: dict[str, int]) -> Iterable[FoundFile]:
         """Returns the files that are not in ``read``, in the order of reading.
@@ -338,9 +345,9 @@ class WatchedFiles:
         ``on_change="error"``.
         """
         self._read = read
-        entries = entries_of(self.spout.paths, self._here)
+        entries = list_entries(self.spout.paths, self._working_folder)
         self._compare(entry for entry in entries if entry.path in read)
-        return in_order(self.spout.path, (entry for entry in entries if entry.path not in read))
+        return in_reading_order(self.spout.path, (entry for entry in entries if entry.path not in read))
 
     def acknowledge(self, paths: Sequence[str]) -> None:
         """Called when a batch with these files is committed."""
@@ -354,8 +361,8 @@ class WatchedFiles:
 
     def take(self) -> list[str]:
         """Returns the files that were changed, each once."""
-        new = list(self._changed)[self._told :]
-        self._told += len(new)
+        new = list(self._changed)[self._told_count :]
+        self._told_count += len(new)
         return new
 
     def _newest(self) -> set[str]:
@@ -364,8 +371,8 @@ class WatchedFiles:
     def _compare(self, entries: Iterable[Entry]) -> None:
         if self.spout.on_change == "ignore":
             return
-        wanted = self._newest() if self._looked else self._read
-        self._looked = True
+        wanted = self._newest() if self._has_compared_all else self._read
+        self._has_compared_all = True
         for entry in entries:
             path = entry.path
             if path in self._changed or (entry.info is None and path not in wanted):

@@ -27,7 +27,7 @@ class HoconError(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """A place in a text."""
 
     text: str = field(repr=False)
@@ -67,7 +67,7 @@ class Reference:
     """The paths to look up, in order: the path relative to the included file, as seen from the including file, and the
     path as written."""
     optional: bool
-    place: Place
+    place: TextPlace
 
     def __str__(self) -> str:
         return f"${{{'?' * self.optional}{'.'.join(self.paths[-1])}}}"
@@ -110,7 +110,7 @@ class Entry:
     """A value of a key, or an item of a list: one part, or several parts that are joined."""
 
     parts: Sequence[Part]
-    place: Place
+    place: TextPlace
     value: Value | None = None
     """The computed value; None for an optional reference without a target."""
     is_known: bool = False
@@ -132,16 +132,16 @@ class _Circular(Exception):
 def resolve(root: Mapping | ListValue) -> Any:
     """Returns the root as plain dicts, lists and scalars. Raises HoconError for a reference without a value."""
     resolver = _Resolver(root if isinstance(root, Mapping) else Mapping())
-    value = resolver.whole(root)
+    value = resolver.fully_resolved(root)
     resolver.check()
-    return _plain(value)
+    return _as_python(value)
 
 
-def _plain(value: Value | None) -> Any:
+def _as_python(value: Value | None) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(entry.value) for key, (entry,) in value.entries.items()}
+        return {key: _as_python(entry.value) for key, (entry,) in value.entries.items()}
     if isinstance(value, ListValue):
-        return [_plain(item.value) for item in value.items]
+        return [_as_python(item.value) for item in value.items]
     return None if value is None else value.value
 
 
@@ -159,24 +159,31 @@ class _Resolver:
         """Raises HoconError if an entry used a value of another entry that differs from its final value: the result
         would depend on the order of evaluation (``a: 1, b: 2, a: ${b}, b: ${a}``)."""
         for entry in self._circular:
-            values = [_plain(None if value is None else self.whole(value)) for value in (entry.value, *entry.seen_as)]
+            values = [
+                _as_python(None if value is None else self.fully_resolved(value))
+                for value in (entry.value, *entry.seen_as)
+            ]
             if entry.is_known and any(value != values[0] for value in values):
                 raise entry.place.error("its references are circular, and could have several values")
 
-    def whole(self, value: Value) -> Value:
+    def fully_resolved(self, value: Value) -> Value:
         """Returns the value with everything in it resolved."""
         if isinstance(value, Scalar) or value.is_resolved:
             return value
         if isinstance(value, Mapping):
-            found = {key: (self._of_key(entries), entries[-1].place) for key, entries in value.entries.items()}
-            return Mapping({key: [_known(*each)] for key, each in found.items() if each[0] is not None}, True)
+            found = {key: (self._value_of_key(entries), entries[-1].place) for key, entries in value.entries.items()}
+            return Mapping(
+                {key: [_entry_with_value(*each)] for key, each in found.items() if each[0] is not None}, True
+            )
         items = [(self._value(item, []), item.place) for item in value.items]
-        return ListValue([_known(self.whole(inner), place) for inner, place in items if inner is not None], True)
+        return ListValue(
+            [_entry_with_value(self.fully_resolved(inner), place) for inner, place in items if inner is not None], True
+        )
 
-    def _of_key(self, entries: Sequence[Entry], *, looks_back: bool = False) -> Value | None:
+    def _value_of_key(self, entries: Sequence[Entry], *, looks_back: bool = False) -> Value | None:
         """Returns the value of a key from its entries; None if it has none."""
         layers = self._layers(entries, looks_back=looks_back)
-        return self.whole(_merged(layers)) if layers else None
+        return self.fully_resolved(_merge(layers)) if layers else None
 
     def _layers(self, entries: Sequence[Entry], *, looks_back: bool = False) -> list[Value]:
         """Returns the values of a key, the last first: overlaid mappings, or one value of another kind. With
@@ -210,7 +217,7 @@ class _Resolver:
         self._relied_on, self._used = relied_on, used = set[Entry](), {entry}
         entry.is_open = True
         try:
-            value = self._joined(entry, before)
+            value = self._join_parts(entry, before)
         except _Circular as circular:
             if circular.entry is entry:
                 raise entry.place.error("its references are circular") from None
@@ -228,12 +235,12 @@ class _Resolver:
             entry.seen_as.append(value)
         return value
 
-    def _joined(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
+    def _join_parts(self, entry: Entry, before: Sequence[Entry]) -> Value | None:
         """Returns the parts of an entry as one value."""
         found: list[Value | Whitespace] = []
         for part in entry.parts:
             if isinstance(part, Reference | PreviousValue):
-                value = self._of_key(before) if isinstance(part, PreviousValue) else self._referred(part, entry)
+                value = self._value_of_key(before) if isinstance(part, PreviousValue) else self._target_of(part, entry)
                 found += [] if value is None else [value]
             else:
                 found.append(part)
@@ -246,50 +253,50 @@ class _Resolver:
             text = "".join(part.spelling for part in found if isinstance(part, Scalar | Whitespace))
             return Scalar(text, text)
         if len(mappings) == len(values):
-            return _merged(mappings[::-1])
+            return _merge(mappings[::-1])
         if len(lists) == len(values):
             refers = any(isinstance(part, Reference | PreviousValue) for part in entry.parts)
-            resolved = [self.whole(part) if refers else part for part in lists]
+            resolved = [self.fully_resolved(part) if refers else part for part in lists]
             return ListValue([item for part in resolved if isinstance(part, ListValue) for item in part.items])
         raise entry.place.error(MIXED)
 
-    def _referred(self, reference: Reference, entry: Entry) -> Value | None:
+    def _target_of(self, reference: Reference, entry: Entry) -> Value | None:
         """Returns the target of a reference; None for an optional reference without a target."""
-        itself = False
+        refers_to_itself = False
         for path in reference.paths:
             try:
                 value = self._at([self.root], path)
             except _Circular as circular:
                 if circular.entry is not entry:
                     raise
-                value, itself = None, True
+                value, refers_to_itself = None, True
             if value is not None:
                 return value
-            itself |= bool(self._relied_on)
+            refers_to_itself |= bool(self._relied_on)
         text = os.environ.get(".".join(reference.paths[-1]))
         if text is not None:
             return Scalar(text, text)
         if reference.optional:
             return None
-        raise reference.place.error(f"{reference} has no value{' other than itself' if itself else ''}")
+        raise reference.place.error(f"{reference} has no value{' other than itself' if refers_to_itself else ''}")
 
     def _at(self, layers: Sequence[Value], path: Sequence[str]) -> Value | None:
         """Returns the value at a path within overlaid mappings, the last first."""
         key, *rest = path
         within = [layer.entries.get(key, ()) for layer in reversed(layers) if isinstance(layer, Mapping)]
-        entries = [entry for some in within for entry in some]
+        entries = [entry for of_one_layer in within for entry in of_one_layer]
         first_open = next((index for index, entry in enumerate(entries) if entry.is_open), len(entries))
         self._relied_on.update(entries[first_open : first_open + 1])
         if rest:
             return self._at(self._layers(entries[:first_open], looks_back=True), rest)
-        return self._of_key(entries[:first_open], looks_back=True)
+        return self._value_of_key(entries[:first_open], looks_back=True)
 
 
-def _known(value: Value | None, place: Place) -> Entry:
+def _entry_with_value(value: Value | None, place: TextPlace) -> Entry:
     return Entry([], place, value, is_known=True)
 
 
-def _merged(layers: Sequence[Value]) -> Value:
+def _merge(layers: Sequence[Value]) -> Value:
     """Returns one mapping for overlaid mappings, of which the last comes first; other values unchanged."""
     if len(layers) == 1:
         return layers[0]
@@ -324,10 +331,10 @@ _OTHER_LANGUAGES = (".properties", ".yaml", ".yml", ".toml")
 
 def parse_hocon(text: str, folder: Path) -> Any:
     """Parses HOCON into plain mappings; includes are relative to the folder. Raises HoconError if it cannot be read."""
-    return resolve(_Reader(text, folder).document())
+    return resolve(_HoconReader(text, folder).document())
 
 
-class _Reader:
+class _HoconReader:
     """Reads one text from beginning to end."""
 
     def __init__(
@@ -343,21 +350,21 @@ class _Reader:
 
     def document(self) -> Mapping | ListValue:
         """Returns the mapping or list of the whole text."""
-        self._gap()
+        self._skip_gap()
         root: Mapping | ListValue
         if self._take("["):
             root = self._list()
         else:
             root = Mapping()
             self._fields(root, self._root, closing="}" if self._take("{") else "")
-        self._gap()
+        self._skip_gap()
         if self._at < len(self._text):
             self._fail("expected end of text")
         return root
 
     def _fields(self, mapping: Mapping, path: tuple[str, ...] | None, closing: str) -> None:
         """Reads the fields of a mapping, with its closing brace, and adds them to it."""
-        self._gap()
+        self._skip_gap()
         while not (self._take(closing) if closing else self._at == len(self._text)):
             word = _UNQUOTED.match(self._text, self._at)
             if word and word[0] == "include":
@@ -370,17 +377,17 @@ class _Reader:
     def _field(self, mapping: Mapping, path: tuple[str, ...] | None) -> None:
         place = self._place()
         *outer, key = self._path("a key")
-        self._gap()
+        self._skip_gap()
         appends = self._take("+=")
         if not appends and not self._take(":") and not self._take("=") and self._next() != "{":
             self._fail("expected ':', '=' or a value in braces")
-        self._gap()
+        self._skip_gap()
         for name in outer:
             inner = Mapping()
             mapping.entries.setdefault(name, []).append(Entry([inner], place))
             mapping = inner
-        inside = None if path is None else (*path, *outer, key)
-        entry = self._value(None if appends else inside)
+        inner_path = None if path is None else (*path, *outer, key)
+        entry = self._value(None if appends else inner_path)
         if appends:
             entry = Entry([PreviousValue(), ListValue([entry])], entry.place)
         mapping.entries.setdefault(key, []).append(entry)
@@ -388,7 +395,7 @@ class _Reader:
     def _list(self) -> ListValue:
         """Reads the items of a list, with its closing bracket."""
         items: list[Entry] = []
-        self._gap()
+        self._skip_gap()
         while not self._take("]"):
             items.append(self._value(None))
             self._separator("]")
@@ -396,12 +403,12 @@ class _Reader:
 
     def _separator(self, closing: str) -> None:
         """Reads the separator after a field or an item: a comma or a line end; the last one may lack it."""
-        at_new_line = self._gap()
+        at_new_line = self._skip_gap()
         if self._take(","):
-            self._gap()
+            self._skip_gap()
         elif not at_new_line and self._at < len(self._text) and self._next() != closing:
-            ends = self._next() == "}" and not closing
-            self._fail("expected end of text" if ends else f"expected a comma or a new line{_IN_QUOTES}")
+            is_brace = self._next() == "}" and not closing
+            self._fail("expected end of text" if is_brace else f"expected a comma or a new line{_IN_QUOTES}")
 
     def _value(self, path: tuple[str, ...] | None) -> Entry:
         """Reads a value, up to the line end, a comma or a closing sign."""
@@ -443,7 +450,7 @@ class _Reader:
         self._at = word.end()
         return Scalar(_WORDS.get(word[0], word[0]), word[0])
 
-    def _number(self, text: str, parts: re.Match[str], place: Place) -> int | float:
+    def _number(self, text: str, parts: re.Match[str], place: TextPlace) -> int | float:
         try:
             number = float(text) if parts[1] or parts[2] else int(text)
         except ValueError:  # Python reads no number of more than 4,300 digits
@@ -485,21 +492,21 @@ class _Reader:
                 continue
             for index, piece in enumerate(word[0].split(".")):
                 if index:
-                    self._named(name or has_name)
+                    self._check_name(name or has_name)
                     names.append(name)
                     name, has_name = "", False
                 name += piece
             self._at = word.end()
         if not names and not name and not has_name:
             self._fail(f"expected {what}")
-        self._named(name or has_name)
+        self._check_name(name or has_name)
         return (*names, name)
 
-    def _named(self, name: str | bool) -> None:
+    def _check_name(self, name: str | bool) -> None:
         if not name:
             raise self._place().error("a path has a name before and after each dot")
 
-    def _reference(self, place: Place) -> Reference:
+    def _reference(self, place: TextPlace) -> Reference:
         optional = self._take("?")
         path = self._path("a path")
         if not self._take("}"):
@@ -511,26 +518,26 @@ class _Reader:
     def _include(self, path: tuple[str, ...] | None) -> Mapping:
         """Returns the fields of included files, after the word ``include``."""
         place = self._place()
-        opened = _INCLUDED.match(self._text, self._at)
-        if not opened:
+        opening = _INCLUDED.match(self._text, self._at)
+        if not opening:
             self._fail('expected include "file"')
-        self._at = opened.end()
+        self._at = opening.end()
         name = self._quoted()
-        for _ in range(opened[0].count("(")):
-            self._gap()
+        for _ in range(opening[0].count("(")):
+            self._skip_gap()
             if not self._take(")"):
                 self._fail("expected ')'")
-        if (url := _URL.match(name)) or "url(" in opened[0]:
+        if (url := _URL.match(name)) or "url(" in opening[0]:
             kind = f" ({(url[1] or url[2])[:8]}:...)" if url else ""
             raise place.error(f"it includes a URL{kind}, and URLs are not followed: include a file")
-        if other := next((kind for kind in ("classpath", "package") if f"{kind}(" in opened[0]), None):
+        if other := next((kind for kind in ("classpath", "package") if f"{kind}(" in opening[0]), None):
             raise place.error(f"it includes a {other}, which is not supported: include a file")
         included = Mapping()
         for file in self._files(name, place):
             included.overlay(self._file(file, path, place))
         return included
 
-    def _files(self, name: str, place: Place) -> list[Path]:
+    def _files(self, name: str, place: TextPlace) -> list[Path]:
         """Returns the file with a name, or all files that match a pattern."""
         if "\0" in name:
             raise place.error("it includes a file whose name has a null character")
@@ -542,7 +549,7 @@ class _Reader:
             raise place.error(f"it includes {file}, and there is no such file")
         return [Path(os.path.abspath(self._folder / match)) for match in found]
 
-    def _file(self, file: Path, path: tuple[str, ...] | None, place: Place) -> Mapping:
+    def _file(self, file: Path, path: tuple[str, ...] | None, place: TextPlace) -> Mapping:
         """Returns the fields of an included file."""
         if file in self._open_files:
             raise place.error(f"{file} includes itself")
@@ -557,12 +564,12 @@ class _Reader:
         except UnicodeDecodeError as error:
             byte = f"byte {error.object[error.start]:#04x}"
             raise place.error(f"it includes {file}, which is not text in UTF-8: {byte}") from None
-        root = _Reader(text, file.parent, (*self._open_files, file), path).document()
+        root = _HoconReader(text, file.parent, (*self._open_files, file), path).document()
         if not isinstance(root, Mapping):
             raise place.error(f"it includes {file}, which holds a list, and a mapping is needed")
         return root
 
-    def _gap(self) -> bool:
+    def _skip_gap(self) -> bool:
         """Skips blanks, comments and line ends; True if there was a line end."""
         gap = self._match(_GAP)
         self._at = gap.end()
@@ -582,8 +589,8 @@ class _Reader:
         self._at += len(sign) * found
         return found
 
-    def _place(self, at: int | None = None) -> Place:
-        return Place(self._text, self._at if at is None else at, self._open_files[-1] if self._open_files else None)
+    def _place(self, at: int | None = None) -> TextPlace:
+        return TextPlace(self._text, self._at if at is None else at, self._open_files[-1] if self._open_files else None)
 
     def _fail(self, expected: str) -> NoReturn:
         character = repr(self._next()) if self._at < len(self._text) else "the end of the file"

@@ -19,7 +19,7 @@ from topologies.io.topics.declared import (
     CHANGES,
     HEADERS,
     METADATA,
-    PLAIN,
+    PLAIN_KEY_TYPES,
     RECORD,
     Envelope,
     KeyForm,
@@ -42,13 +42,13 @@ SIZE, DIGEST, CUT = "windbolt-size", "windbolt-sha256", "windbolt-cut"
 """Headers of a cut record: the size of its value in bytes, the SHA-256 of the value in hexadecimal, and the names of
 the cut parts."""
 
-_OWN = frozenset({REASON, TOPIC, PARTITION, OFFSET, SIZE, DIGEST, CUT})
+_OWN_HEADERS = frozenset({REASON, TOPIC, PARTITION, OFFSET, SIZE, DIGEST, CUT})
 
 OVERHEAD = 1_000
 """Bytes reserved per record for the id and Kafka's own overhead."""
 _CUT_HEADERS = 250
 """Bytes reserved for the headers of a cut record."""
-_KEY = 4
+_KEY_DIVISOR = 4
 """A key is cut if it is larger than a record divided by this number."""
 
 DeadLetterRow = dict[str, Any]
@@ -63,13 +63,13 @@ class Undeliverable:
     """Most bytes in a record there; None for no limit."""
 
 
-def size_of(row: DeadLetterRow) -> int:
+def record_size(row: DeadLetterRow) -> int:
     """Returns an upper bound on the size of a record in bytes, with its key and headers, as Kafka counts it."""
-    headers = sum(map(_bytes_of, row["headers"] or ()))
+    headers = sum(map(_header_size, row["headers"] or ()))
     return len(row["value"] or b"") + len(row["key"] or b"") + headers + OVERHEAD
 
 
-def _bytes_of(header: DeadLetterRow) -> int:
+def _header_size(header: DeadLetterRow) -> int:
     return len(header["key"].encode()) + len(header["value"] or b"")
 
 
@@ -92,26 +92,26 @@ def fit_to_limit(row: DeadLetterRow, limit: int | None) -> DeadLetterRow:
     ``windbolt-cut`` names the cut parts; for the value, its full size and SHA-256 are added. windbolt's own headers
     stay. If they alone are too large, for example because of a long reason, they are cut too.
     """
-    if limit is None or size_of(row) <= limit:
+    if limit is None or record_size(row) <= limit:
         return row
     value, key, cut = row["value"] or b"", row["key"], ["value"]
-    own_headers = [header for header in row["headers"] or () if header["key"] in _OWN]
-    other_headers = [header for header in row["headers"] or () if header["key"] not in _OWN]
+    own_headers = [header for header in row["headers"] or () if header["key"] in _OWN_HEADERS]
+    other_headers = [header for header in row["headers"] or () if header["key"] not in _OWN_HEADERS]
     room = max(limit - OVERHEAD - _CUT_HEADERS, 0)
-    if sum(map(_bytes_of, own_headers)) > room:
+    if sum(map(_header_size, own_headers)) > room:
         longest = room // len(own_headers)
         own_headers = [_cut_header(header, longest) for header in own_headers]
         cut.append("windbolt's headers")
-    room = max(room - sum(map(_bytes_of, own_headers)), 0)
-    if key is not None and len(key) > room // _KEY:
-        key = key[: room // _KEY]
+    room = max(room - sum(map(_header_size, own_headers)), 0)
+    if key is not None and len(key) > room // _KEY_DIVISOR:
+        key = key[: room // _KEY_DIVISOR]
         cut.append("key")
     room -= len(key or b"")
     kept = []
     for header in other_headers:
-        if _bytes_of(header) <= room // 2:
+        if _header_size(header) <= room // 2:
             kept.append(header)
-            room -= _bytes_of(header)
+            room -= _header_size(header)
     if len(kept) < len(other_headers):
         cut.append(f"{len(other_headers) - len(kept)} headers")
     added = {SIZE: str(len(value)), DIGEST: hashlib.sha256(value).hexdigest(), CUT: ", ".join(cut)}
@@ -148,7 +148,7 @@ Form: TypeAlias = Literal["binary", "text"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 ISOLATION = "kafka.isolation.level"
 """The option that decides whether records of unfinished transactions are read."""
-_USUAL = tuple(name for name in METADATA if name != HEADERS)
+_DEFAULT_METADATA = tuple(name for name in METADATA if name != HEADERS)
 """The metadata columns that ``metadata=True`` adds."""
 
 ID_HEADER = "windbolt-id"
@@ -156,7 +156,7 @@ ID_HEADER = "windbolt-id"
 
 _ALWAYS = ("topic", "partition", "offset", "timestamp", "value")
 """The fields that are always read: the position, the timestamp and the value."""
-_OURS = {
+_REPLACED_OPTIONS = {
     "kafka.bootstrap.servers": "servers",
     "subscribe": "topics",
     "subscribePattern": "pattern",
@@ -289,7 +289,9 @@ class KafkaSink:
         """Raises ConfigError for columns that do not form a record."""
         if self.records is not None:
             check_records(self.records, schema)
-            if self.records.headers is not None and not _fits(schema.field(self.records.headers).with_name("headers")):
+            if self.records.headers is not None and not _fits_record(
+                schema.field(self.records.headers).with_name("headers")
+            ):
                 raise ConfigError(
                     f"headers={self.records.headers!r} is no column of headers",
                     why=f"these are {_COLUMNS['headers']}",
@@ -301,7 +303,7 @@ class KafkaSink:
             f"{field.name!r} is {format_schema(pa.schema([field.with_name('c')]))[2:]}, "
             f"and should be {_COLUMNS[field.name]}"
             for field in schema
-            if field.name in _COLUMNS and not _fits(field)
+            if field.name in _COLUMNS and not _fits_record(field)
         ]
         if "value" not in schema.names:
             wrong.append("there is no column 'value'")
@@ -335,7 +337,7 @@ _COLUMNS = {
 
 def reads_topic(spout: KafkaSpout, topic: str) -> bool:
     """True if a spout reads a topic of this name."""
-    return topic in spout.topics or bool(matching(spout.pattern, [topic]))
+    return topic in spout.topics or bool(names_matching(spout.pattern, [topic]))
 
 
 def same_kafka(one: str, other: str) -> bool:
@@ -348,7 +350,7 @@ def _addresses(servers: str) -> set[str]:
     return {re.sub(r"^(?:127\.0\.0\.1|\[::1\]):", "localhost:", address) for address in servers.lower().split(",")}
 
 
-def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
+def names_matching(pattern: str | None, names: Iterable[str]) -> list[str]:
     """Returns the names that a Java pattern matches, as far as Python reads the pattern alike."""
     if pattern is None:
         return []
@@ -358,9 +360,11 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
         return []
 
 
-def checked_servers(given: str | Sequence[str]) -> str:
+def checked_servers(servers_given: str | Sequence[str]) -> str:
     """Returns the servers as ``host:port,host:port``. Raises ConfigError for anything else."""
-    servers = [address.strip() for address in (given.split(",") if isinstance(given, str) else given)]
+    servers = [
+        address.strip() for address in (servers_given.split(",") if isinstance(servers_given, str) else servers_given)
+    ]
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit():
@@ -372,12 +376,14 @@ def checked_servers(given: str | Sequence[str]) -> str:
     return ",".join(servers)
 
 
-def checked_options(given: Mapping[str, Any] | None) -> dict[str, str]:
+def checked_options(options_given: Mapping[str, Any] | None) -> dict[str, str]:
     """Returns options for Spark's connector as strings. Raises ConfigError for options that are arguments here."""
     options: dict[str, str] = {}
-    for name, value in (given or {}).items():
-        if name in _OURS:
-            raise ConfigError(f"option {name!r} is an argument of windbolt's own", do=f"use {_OURS[name]}=... instead")
+    for name, value in (options_given or {}).items():
+        if name in _REPLACED_OPTIONS:
+            raise ConfigError(
+                f"option {name!r} is an argument of windbolt's own", do=f"use {_REPLACED_OPTIONS[name]}=... instead"
+            )
         options[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
 
@@ -431,12 +437,12 @@ def checked_start(starting: Starting, topics: tuple[str, ...]) -> Starting:
     )
 
 
-def checked_metadata(asked: bool | str | Iterable[str], changes: Sequence[str] = ()) -> tuple[str, ...]:
+def checked_metadata(requested: bool | str | Iterable[str], changes: Sequence[str] = ()) -> tuple[str, ...]:
     """Returns the names of metadata columns; ``changes``: the columns of an envelope. Raises ConfigError for unknown
     names."""
-    if isinstance(asked, bool):
-        return (*_USUAL, *changes) if asked else ()
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    if isinstance(requested, bool):
+        return (*_DEFAULT_METADATA, *changes) if requested else ()
+    names = (requested,) if isinstance(requested, str) else tuple(requested)
     full = [name if name.startswith(("kafka_", "debezium_")) else f"kafka_{name}" for name in names]
     unknown = [name for name in full if name not in METADATA and name not in changes]
     if unknown:
@@ -460,7 +466,7 @@ def _metadata_field(name: str, key: KeyForm) -> pa.Field:
         case "kafka_headers":
             return pa.field(name, pa.map_(pa.string(), pa.binary()))
         case "kafka_key":
-            return pa.field(name, PLAIN.get(key, pa.string()))
+            return pa.field(name, PLAIN_KEY_TYPES.get(key, pa.string()))
     return RECORD.field(METADATA[name]).with_name(name)
 
 
@@ -470,7 +476,7 @@ def _with_text(schema: pa.Schema, forms: Mapping[str, str]) -> pa.Schema:
     )
 
 
-def _fits(column: pa.Field) -> bool:
+def _fits_record(column: pa.Field) -> bool:
     kind, kinds = column.type, pa.types
     match column.name:
         case "value" | "key":
@@ -494,7 +500,7 @@ def _are_headers(key: pa.DataType, value: pa.DataType) -> bool:
 # Options of Spark's connector and their defaults, for both engines.
 
 
-READING = {
+READING_DEFAULTS = {
     "failOnDataLoss": "true",
     "kafka.default.api.timeout.ms": "20000",  # Spark retries this three times
     "kafka.request.timeout.ms": "15000",
@@ -504,13 +510,13 @@ READING = {
     "kafka.max.poll.records": "10000",
 }
 """Default options for reading."""
-WRITING = {
+WRITING_DEFAULTS = {
     "kafka.max.block.ms": "15000",  # a task is tried up to four times
     "kafka.request.timeout.ms": "15000",
     "kafka.delivery.timeout.ms": "60000",
 }
 """Default timeouts for writing: about a minute, long enough for one restart of a broker."""
-FIRST = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
+FIRST_RESPONSE_TIMEOUTS = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 """Default timeouts for the first response."""
 RECORDS_PER_BATCH = 500_000
 """Default maximum number of records per batch; without a limit the first batch would be a whole topic."""
@@ -526,7 +532,7 @@ def kafka_settings(*options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def may_lose(options: Mapping[str, str]) -> bool:
+def may_lose_records(options: Mapping[str, str]) -> bool:
     """True if a spout with these options goes on after records have been lost."""
     return options.get("failOnDataLoss", "true") == "false"
 
@@ -534,7 +540,7 @@ def may_lose(options: Mapping[str, str]) -> bool:
 # Settings for librdkafka, which reads and writes in local runs.
 
 
-_CONNECTOR = frozenset(
+_FOLLOWED_OPTIONS = frozenset(
     {
         "failOnDataLoss",
         "kafkaConsumer.pollTimeoutMs",
@@ -560,14 +566,14 @@ _RENAMED = {
 """Settings of Java's clients with another name in librdkafka."""
 _LEAST = {"fetch.max.bytes": 1000, "fetch.min.bytes": 1, "max.partition.fetch.bytes": 1, "batch.size": 1}
 """The least values that librdkafka accepts; Java's clients accept less. In both, one record may exceed these limits."""
-_NAMED = {
+_JAVAS_NAMES = {
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
     "queue.buffering.max.ms": "linger.ms",
     "compression.codec": "compression.type",
     **{theirs: ours for ours, theirs in _RENAMED.items()},
 }
 """Java's names for settings that errors of librdkafka call by another name."""
-_OF_JAVA = frozenset(
+_JAVA_ONLY = frozenset(
     {
         "auto.include.jmx.reporter",
         "buffer.memory",
@@ -583,7 +589,7 @@ _OF_JAVA = frozenset(
     }
 )
 """Settings of Java's clients about their memory, metrics and waiting; windbolt waits by itself."""
-_SET_HERE = frozenset(
+_SET_BY_WINDBOLT = frozenset(
     {
         "bootstrap.servers",
         "enable.auto.commit",
@@ -608,46 +614,51 @@ _TOKENS = {
     "clientSecret": "sasl.oauthbearer.client.secret",
     "scope": "sasl.oauthbearer.scope",
 }
-_DO = "leave it out for local runs, or run on Spark"
+_ADVICE = "leave it out for local runs, or run on Spark"
 
 
 def librdkafka_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Returns options of Spark's connector as settings of librdkafka. Raises ConfigError, without values, for an option
-    without an equivalent."""
+    """Returns options of Spark's connector as settings of librdkafka.
+
+    Raises ConfigError for an option without an equivalent there. The error does not show values, since they may be
+    secret.
+    """
     for name in options:
-        if not name.startswith("kafka.") and name not in _CONNECTOR:
+        if not name.startswith("kafka.") and name not in _FOLLOWED_OPTIONS:
             raise ConfigError(
                 f"option {name!r} in a local run",
                 why="it is one of Spark's connector, and nothing in a local run does the same",
-                do=_DO,
+                do=_ADVICE,
             )
     found: dict[str, Any] = {}
-    given = kafka_settings(options)
-    for name, value in given.items():
-        if name in _SET_HERE:
+    client_options = kafka_settings(options)
+    for name, value in client_options.items():
+        if name in _SET_BY_WINDBOLT:
             raise ConfigError(f"option 'kafka.{name}'", why="windbolt sets it itself", do="leave it out")
         if name == "partitioner.class":
             raise ConfigError(
                 f"option 'kafka.{name}' in a local run",
                 why="it names a class of Java's, and a local run has no Java",
-                do=_DO,
+                do=_ADVICE,
             )
         if name == "sasl.jaas.config":
-            found |= _of_jaas(value)
+            found |= _settings_of_jaas(value)
         elif name == "ssl.endpoint.identification.algorithm":
             found[name] = value or "none"
         elif name.rpartition(".")[0] in _STORES and name.rpartition(".")[2] in ("location", "type"):
             continue  # below
-        elif name not in _OF_JAVA:
+        elif name not in _JAVA_ONLY:
             least = _LEAST.get(name, 0) if value.strip().isdigit() else 0
             found[_RENAMED.get(name, name)] = str(least) if least and int(value) < least else value
-    for store, usual in _STORES.items():
-        if f"{store}.location" in given:
-            found |= _of_store(store, given[f"{store}.location"], given.get(f"{store}.type", usual).upper())
+    for store, default_type in _STORES.items():
+        if f"{store}.location" in client_options:
+            found |= _settings_of_store(
+                store, client_options[f"{store}.location"], client_options.get(f"{store}.type", default_type).upper()
+            )
     return found
 
 
-def _of_store(store: str, path: str, kind: str) -> dict[str, str]:
+def _settings_of_store(store: str, path: str, kind: str) -> dict[str, str]:
     """Returns the settings for a file of keys or certificates."""
     is_trusted = store == "ssl.truststore"
     if kind == "PEM":
@@ -666,7 +677,7 @@ def _of_store(store: str, path: str, kind: str) -> dict[str, str]:
     )
 
 
-def _of_jaas(text: str) -> dict[str, str]:
+def _settings_of_jaas(text: str) -> dict[str, str]:
     """Returns the settings for Java's configuration of a login; its password appears in no error."""
     matched = _JAAS.fullmatch(text)
     module = "" if matched is None else matched[1].rpartition(".")[2]
@@ -694,10 +705,10 @@ def _unquoted(found: re.Match[str]) -> str:
 
 def with_names_of_java(error: str) -> str:
     """Returns an error text of librdkafka with Java's names of settings."""
-    return re.sub(r"([\"`])([a-z.]+)\1", lambda each: f"{each[1]}{_NAMED.get(each[2], each[2])}{each[1]}", error)
+    return re.sub(r"([\"`])([a-z.]+)\1", lambda each: f"{each[1]}{_JAVAS_NAMES.get(each[2], each[2])}{each[1]}", error)
 
 
-def milliseconds(options: Mapping[str, str], name: str) -> int:
+def timeout_ms(options: Mapping[str, str], name: str) -> int:
     """Returns a timeout from options. Raises ConfigError if it is not a whole number."""
     value = options[name]
     try:

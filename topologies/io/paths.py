@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 from manager.remote import endpoint_of, place_name, root_and_path
 from manager.storage.hdfs import cluster_name
 from manager.storage.object_store import is_object_store, open_uri
-from topologies.io.formats.event_files import reached
+from topologies.io.formats.event_files import as_unreachable_error
 
 # Paths and their file systems.
 
@@ -99,42 +99,45 @@ def is_partition(name: str) -> bool:
     return "=" in name and not name.startswith((".", "=")) and not name.endswith(PASSED_OVER)
 
 
-def find(paths: Iterable[str], here: str | None = None) -> Iterator[Entry]:
+def matching_entries(paths: Iterable[str], working_folder: str | None = None) -> Iterator[Entry]:
     """Yields the entries that paths match, each once, in no order. They include files whose names exclude them from
-    input, and entries that are not regular files. ``here``: the folder of relative paths; None for the current folder.
+    input, and entries that are not regular files. ``working_folder``: the folder of relative paths; None for the
+    current one.
 
     Raises UnreachableError for a folder that cannot be listed.
     """
     seen: set[str] = set()
-    for parsed in (_parsed(path, here) for path in paths):
+    for parsed in (_parse(path, working_folder) for path in paths):
         folders = _folders(parsed.root)
-        for base, parts in parsed.ways:
+        for base, parts in parsed.variants:
             matched = _matches(folders, base, parts)
             subfolders = [entry.path for entry in matched if entry.is_folder]
-            within = _content(folders, subfolders, below=parts[-1:] != (_ANY_FOLDERS,))
+            within = _files_in(folders, subfolders, below=parts[-1:] != (_ANY_FOLDERS,))
             for each in chain((entry for entry in matched if not entry.is_folder), within):
                 if each.path not in seen:
                     seen.add(each.path)
                     yield each
 
 
-def leading(path: str) -> tuple[str, bool]:
+def path_before_pattern(path: str) -> tuple[str, bool]:
     """Returns the absolute part of a path before its first pattern; and True if there is a pattern.
 
     Raises UnreachableError if the file system cannot be reached.
     """
-    parsed = _parsed(path)
+    parsed = _parse(path)
     folders = _folders(parsed.root)
-    ways = [_leading(folders, base, parts) for base, parts in parsed.ways]
-    if len(ways) == 1:
-        return ways[0]
-    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*(path.split("/") for path, _ in ways), strict=False))
+    variants = [_before_pattern(folders, base, parts) for base, parts in parsed.variants]
+    if len(variants) == 1:
+        return variants[0]
+    shared = takewhile(
+        lambda parts: len(set(parts)) == 1, zip(*(path.split("/") for path, _ in variants), strict=False)
+    )
     return "/".join(parts[0] for parts in shared) or "/", True
 
 
-def look(path: str) -> Entry | None:
+def entry_at(path: str) -> Entry | None:
     """Returns the entry at this absolute path or URI, taken literally; None if there is none."""
-    return _folders(_parsed(path).root).kind(path)
+    return _folders(_parse(path).root).entry_at(path)
 
 
 def folders_before(path: str, file: str) -> list[tuple[str, str]]:
@@ -146,11 +149,11 @@ def folders_before(path: str, file: str) -> list[tuple[str, str]]:
         return []
     names = file.split("/")[1:]
     starts: list[tuple[str, str]] = []
-    for base, parts in _parsed(path).ways:
+    for base, parts in _parse(path).variants:
         fewest = max(len(parts) - parts.count(_ANY_FOLDERS), 1)
         for number in range(fewest, len(names) + 1):
             before, tail = names[: len(names) - number], names[len(names) - number :]
-            if _stands_for(parts, tail):
+            if _may_match(parts, tail):
                 starts.append(("".join(f"/{name}" for name in before), base))
     return starts
 
@@ -190,14 +193,14 @@ def canonical_place(path: str) -> Place:
     return Place(_store(root), os.path.normpath(f"/{inside.lstrip('/')}"))
 
 
-def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
+def files_matched_by(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
     """Returns the files in ``files`` that a user's input paths can match, whatever other files exist.
 
     Links are followed in the part of a path before its first pattern, and where the pattern matches links.
     """
     read: set[Place] = set()
     for folder, parts in chain.from_iterable(map(_starting_folders, paths)):
-        read |= {file for file in files if file not in read and _stands_for_place(folder, parts, file)}
+        read |= {file for file in files if file not in read and _may_match_place(folder, parts, file)}
         if len(read) == len(set(files)):
             break
     return read
@@ -205,15 +208,15 @@ def read_among(paths: Iterable[str], files: Collection[Place]) -> set[Place]:
 
 def _starting_folders(path: str) -> Iterator[tuple[Place, tuple[str, ...]]]:
     """Yields the folders in which a path may match files, each with the parts of the path below it."""
-    parsed = _parsed(path)
-    for base, parts in parsed.ways:
+    parsed = _parse(path)
+    for base, parts in parsed.variants:
         if parsed.root is None:
             yield from ((Place("", folder), rest) for folder, rest in _without_links(base or "/", parts))
         else:
             yield Place(_store(parsed.root), "/"), parts
 
 
-def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
+def _may_match_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
     """True if these parts, below a folder, may match a file."""
     stores = {folder.store, file.store}
     # Without a default HDFS in the configuration, hdfs:/// may be any of them.
@@ -222,7 +225,7 @@ def _stands_for_place(folder: Place, parts: Sequence[str], file: Place) -> bool:
     if folder.path == file.path:
         return not parts
     start = folder.path.rstrip("/") + "/"
-    return file.path.startswith(start) and _stands_for(parts, file.path[len(start) :].split("/"))
+    return file.path.startswith(start) and _may_match(parts, file.path[len(start) :].split("/"))
 
 
 def _store(root: str) -> str:
@@ -245,7 +248,7 @@ def _without_links(folder: str, parts: tuple[str, ...]) -> Iterator[tuple[str, t
     yield folder, parts
     below = tuple(dropwhile(lambda part: part == _ANY_FOLDERS, parts))
     for link in _links(folder):
-        if below and _fits(below[0], os.path.basename(link)):
+        if below and _part_may_match(below[0], os.path.basename(link)):
             yield from _without_links(link, below[1:])
         elif not parts and is_partition(os.path.basename(link)):
             yield os.path.realpath(link), ()
@@ -264,51 +267,53 @@ class _Path:
 
     root: str | None
     """The URI of its file system; None for the local one."""
-    ways: tuple[tuple[str, tuple[str, ...]], ...]
+    variants: tuple[tuple[str, tuple[str, ...]], ...]
     """The root or working folder where the path begins, and the parts after it, between slashes. Several, if
     alternatives contain slashes: ``{a/b,c}``."""
 
 
-def _parsed(path: str, here: str | None = None) -> _Path:
+def _parse(path: str, working_folder: str | None = None) -> _Path:
     path = place_name(path)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if "://" in path:
         root, inside = root_and_path(path)
-        return _Path(root, tuple((_plain(root), _normal([], way)[1]) for way in _expanded(inside)))
-    before = [] if path.startswith("/") else (here or os.getcwd()).strip("/").split("/")
-    ways = [_normal(before, way) for way in _expanded(path)]
-    return _Path(None, tuple(("".join(f"/{part}" for part in before[:kept]), parts) for kept, parts in ways))
+        return _Path(
+            root, tuple((_root_uri(root), _normalized([], variant)[1]) for variant in _expand_alternatives(inside))
+        )
+    before = [] if path.startswith("/") else (working_folder or os.getcwd()).strip("/").split("/")
+    variants = [_normalized(before, variant) for variant in _expand_alternatives(path)]
+    return _Path(None, tuple(("".join(f"/{part}" for part in before[:kept]), parts) for kept, parts in variants))
 
 
-def _plain(root: str) -> str:
+def _root_uri(root: str) -> str:
     """Returns the URI of a file system as paths use it: without options and without the keys of a bucket."""
     scheme, _, authority = root.partition("?")[0].rstrip("/").partition("://")
     return f"{scheme}://{authority.rpartition('@')[2] if scheme == 's3' else authority}"
 
 
-def _normal(before: list[str], way: str) -> tuple[int, tuple[str, ...]]:
+def _normalized(before: list[str], variant: str) -> tuple[int, tuple[str, ...]]:
     """Returns how many of the folders ``before`` a path keeps, and its parts after them, without dots."""
-    kept, parts = len(before), list[str]()
-    for part in _split(way, "/"):
+    kept_folders, parts = len(before), list[str]()
+    for part in _split(variant, "/"):
         if part == "..":
             if parts:
                 parts.pop()
             else:
-                kept = max(kept - 1, 0)
+                kept_folders = max(kept_folders - 1, 0)
         elif part not in ("", "."):
             parts.append(part)
-    return kept, tuple(parts)
+    return kept_folders, tuple(parts)
 
 
-def _expanded(path: str) -> list[str]:
+def _expand_alternatives(path: str) -> list[str]:
     """Returns a path once for each choice among its alternatives that contain a slash."""
     at = 0
     while at < len(path):
         end = _end(path, at)
         if path[at] == "{" and "/" in path[at:end]:
             choices = _split(path[at + 1 : end - 1], ",")
-            return [one for choice in choices for one in _expanded(path[:at] + choice + path[end:])]
+            return [one for choice in choices for one in _expand_alternatives(path[:at] + choice + path[end:])]
         at = end
     return [path]
 
@@ -391,7 +396,7 @@ def _compiled(part: str) -> re.Pattern[str]:
 
 
 @lru_cache(256)
-def _visible(part: str) -> re.Pattern[str]:
+def _compiled_visible(part: str) -> re.Pattern[str]:
     """Compiles a part so that no star or question mark matches a leading ``_`` or dot."""
     return re.compile(_regex(part, hiding="(?![_.])"), re.DOTALL)
 
@@ -399,41 +404,41 @@ def _visible(part: str) -> re.Pattern[str]:
 class _Folders(Protocol):
     """Interface to the folders of a file system. Paths are absolute, or URIs."""
 
-    def kind(self, path: str) -> Entry | None:
+    def entry_at(self, path: str) -> Entry | None:
         """Returns the entry at a path; None if there is none."""
 
-    def inside(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[Entry]:
         """Returns the entries of a folder; none if it does not exist or is not a folder."""
 
-    def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        """Returns the results of ``look`` for several paths, in order."""
+    def map_folders(self, entry_at: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        """Returns the results of ``entry_at`` for several paths, in order."""
 
 
 def _folders(root: str | None) -> _Folders:
-    return _Here() if root is None else _RemotePlace(root)
+    return _LocalFolders() if root is None else _RemoteFolders(root)
 
 
-class _Here:
+class _LocalFolders:
     """The local file system."""
 
-    def kind(self, path: str) -> Entry | None:
-        with reached(path):
+    def entry_at(self, path: str) -> Entry | None:
+        with as_unreachable_error(path):
             try:
                 os.lstat(path)
                 return Entry(path, os.path.isdir(path), None)
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def inside(self, folder: str) -> list[Entry]:
-        with reached(folder):
+    def entries(self, folder: str) -> list[Entry]:
+        with as_unreachable_error(folder):
             try:
                 with os.scandir(folder) as entries:
                     return [Entry(each.path, _is_folder(each), None) for each in entries]
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
-        return map(look, paths)
+    def map_folders(self, entry_at: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+        return map(entry_at, paths)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -443,34 +448,34 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-class _RemotePlace:
+class _RemoteFolders:
     """The file system of a store, or of HDFS."""
 
     def __init__(self, root: str) -> None:
-        self._root, self._is_store = _plain(root), is_object_store(root)
-        with reached(root):
+        self._root, self._is_store = _root_uri(root), is_object_store(root)
+        with as_unreachable_error(root):
             self._filesystem, self._top = open_uri(root)
 
-    def kind(self, path: str) -> Entry | None:
-        with reached(path):
+    def entry_at(self, path: str) -> Entry | None:
+        with as_unreachable_error(path):
             info = self._filesystem.get_file_info(self._path_in_store(path))
         return None if info.type == pafs.FileType.NotFound else self._entry(info)
 
-    def inside(self, folder: str) -> list[Entry]:
-        with reached(folder):
+    def entries(self, folder: str) -> list[Entry]:
+        with as_unreachable_error(folder):
             try:
                 selector = pafs.FileSelector(self._path_in_store(folder), allow_not_found=True)
                 return [self._entry(info) for info in self._filesystem.get_file_info(selector)]
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def each(self, look: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
+    def map_folders(self, entry_at: Callable[[str], list[Entry]], paths: Sequence[str]) -> Iterable[list[Entry]]:
         # Several at a time, since each waits for the store. One request for everything below a folder would also list
         # folders without input, of any size.
         if len(paths) < 2 or not self._is_store:
-            return map(look, paths)
+            return map(entry_at, paths)
         with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
-            return list(threads.map(look, paths))
+            return list(threads.map(entry_at, paths))
 
     def _path_in_store(self, path: str) -> str:
         return (self._top.rstrip("/") + path.removeprefix(self._root)) or "/"
@@ -484,22 +489,24 @@ def _matches(folders: _Folders, base: str, parts: tuple[str, ...]) -> list[Entry
     """Returns the files and folders that match all parts."""
     entries = [Entry(base or "/", True, None)]
     for number, part in enumerate(parts):
-        last = number == len(parts) - 1
-        within = [entry.path for entry in entries if entry.is_folder]
+        is_last = number == len(parts) - 1
+        parents = [entry.path for entry in entries if entry.is_folder]
         if part == _ANY_FOLDERS:
-            entries = _folders_below(folders, within)
+            entries = _folders_below(folders, parents)
         else:
-            entries = list(chain.from_iterable(folders.each(partial(_matched, folders, part, last), within)))
+            entries = list(
+                chain.from_iterable(folders.map_folders(partial(_matches_in, folders, part, is_last), parents))
+            )
     return entries
 
 
-def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
+def _folders_below(folders: _Folders, parents: Iterable[str]) -> list[Entry]:
     """Returns folders and everything in them, at any depth, without repeats. Links are not followed, because their
     files would be read twice."""
-    level = list(dict.fromkeys(within))
+    level = list(dict.fromkeys(parents))
     paths = dict.fromkeys(level)
     while level:
-        inside = chain.from_iterable(folders.each(partial(_folders_in, folders), level))
+        inside = chain.from_iterable(folders.map_folders(partial(_folders_in, folders), level))
         level = [entry.path for entry in inside if entry.path not in paths]
         paths.update(dict.fromkeys(level))
     return [Entry(path, True, None) for path in paths]
@@ -508,95 +515,95 @@ def _folders_below(folders: _Folders, within: Iterable[str]) -> list[Entry]:
 def _folders_in(folders: _Folders, folder: str) -> list[Entry]:
     return [
         entry
-        for entry in folders.inside(folder)
+        for entry in folders.entries(folder)
         if entry.is_folder
         and not _is_link(entry.path)
         and (is_partition(name := _name(entry.path)) or not is_never_input(name))
     ]
 
 
-def _matched(folders: _Folders, part: str, last: bool, folder: str) -> list[Entry]:
+def _matches_in(folders: _Folders, part: str, is_last: bool, folder: str) -> list[Entry]:
     """Returns the entries of a folder that match a part. A plain name before the last part is not looked up."""
-    named = _named(folders, folder, part)
+    named = _path_of_name(folders, folder, part)
     if named is not None:
-        if not last:
+        if not is_last:
             return [Entry(named, True, None)]
-        entry = folders.kind(named)
+        entry = folders.entry_at(named)
         return [] if entry is None else [entry]
     pattern = _compiled(part)
     return [
         entry
-        for entry in folders.inside(folder)
+        for entry in folders.entries(folder)
         if pattern.fullmatch(name := _name(entry.path))
-        and (not entry.is_folder or is_partition(name) or not is_never_input(name) or _is_meant(part, name))
+        and (not entry.is_folder or is_partition(name) or not is_never_input(name) or _asks_for_excluded(part, name))
     ]
 
 
-def _is_meant(part: str, name: str) -> bool:
-    """True if a pattern names files that are excluded by the beginning or end of their names: ``_*``, ``{_a,c}``,
-    ``*.tmp``."""
+def _asks_for_excluded(part: str, name: str) -> bool:
+    """True if a pattern asks for names that are normally left out because of how they begin or end, such as ``_*``,
+    ``{_a,c}`` or ``*.tmp``."""
     ends = [end for end in PASSED_OVER if name.endswith(end)]
-    return _visible(part).fullmatch(name) is not None and (not ends or any(end in part for end in ends))
+    return _compiled_visible(part).fullmatch(name) is not None and (not ends or any(end in part for end in ends))
 
 
-def _named(folders: _Folders, folder: str, part: str) -> str | None:
+def _path_of_name(folders: _Folders, folder: str, part: str) -> str | None:
     """Returns the path that a part names; None if the part is a pattern."""
     path = f"{folder.rstrip('/')}/{part}"
     if _MAGIC.search(part) is None:
         return path
-    if _WILD.search(part) is None and folders.kind(path) is not None:
+    if _WILD.search(part) is None and folders.entry_at(path) is not None:
         return path
     if _ESCAPED.fullmatch(part) is None:
         return None
     return f"{folder.rstrip('/')}/{_unescaped(part)}"
 
 
-def _stands_for(parts: Sequence[str], names: Sequence[str]) -> bool:
+def _may_match(parts: Sequence[str], names: Sequence[str]) -> bool:
     """True if a path of these parts may match the file with these names, whatever else exists."""
     if not parts:
         return all(map(is_partition, names[:-1]))
     if parts[0] == _ANY_FOLDERS:
         within = len(list(takewhile(lambda name: not is_never_input(name), names)))
         most = min(within, len(names) - (len(parts) == 1))
-        return any(_stands_for(parts[1:], names[number:]) for number in range(most + 1))
-    return bool(names) and _fits(parts[0], names[0]) and _stands_for(parts[1:], names[1:])
+        return any(_may_match(parts[1:], names[number:]) for number in range(most + 1))
+    return bool(names) and _part_may_match(parts[0], names[0]) and _may_match(parts[1:], names[1:])
 
 
-def _fits(part: str, name: str) -> bool:
+def _part_may_match(part: str, name: str) -> bool:
     """True if a part may match a name, whatever else exists."""
     if part == name or _compiled(part).fullmatch(name) is None:
         return part == name
-    return not is_never_input(name) or _is_meant(part, name)
+    return not is_never_input(name) or _asks_for_excluded(part, name)
 
 
 def _unescaped(part: str) -> str:
     return re.sub(r"\\(.)|\[(.)\]", r"\1\2", part, flags=re.DOTALL)
 
 
-def _leading(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str, bool]:
+def _before_pattern(folders: _Folders, base: str, parts: tuple[str, ...]) -> tuple[str, bool]:
     path = base or "/"
     for part in parts:
-        named = _named(folders, path, part)
+        named = _path_of_name(folders, path, part)
         if named is None:
             return path, True
         path = named
     return path, False
 
 
-def _content(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[Entry]:
+def _files_in(folders: _Folders, paths: list[str], *, below: bool) -> Iterator[Entry]:
     """Yields the files in folders; with ``below`` also those in their partition folders, which ``**`` has already
     found."""
     while paths:
         partitions: list[str] = []
-        for entry in chain.from_iterable(folders.each(folders.inside, paths)):
+        for entry in chain.from_iterable(folders.map_folders(folders.entries, paths)):
             if not entry.is_folder:
                 yield entry
-            elif below and is_partition(_name(entry.path)) and not _leads_up(entry.path):
+            elif below and is_partition(_name(entry.path)) and not _is_link_to_ancestor(entry.path):
                 partitions.append(entry.path)
         paths = partitions
 
 
-def _leads_up(folder: str) -> bool:
+def _is_link_to_ancestor(folder: str) -> bool:
     """True for a link to a folder that contains the link, also through other links: its files would be listed
     endlessly."""
     if not _is_link(folder):

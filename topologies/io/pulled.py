@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from topologies.io.file_spout import FoundFile, KeptRows, check_merging, checked_zone, in_zone
+from topologies.io.file_spout import FoundFile, SpoutOfRowsInMemory, check_merging, checked_zone, in_zone
 from topologies.io.formats.text_values import from_wall_times
-from topologies.io.spout_columns import given_table, is_data_frame
+from topologies.io.spout_columns import as_arrow_table, is_data_frame
 from windowing.conversion import in_declared_order
 from windowing.errors import ConfigError
 from windowing.schema import DEFAULT_STREAM, EmittedRows, parse_schema
@@ -45,7 +45,7 @@ class PulledSpout(UsersSpout):
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the declared columns. Raises ConfigError if there are none, or if the limit or a method is
         invalid."""
-        return {DEFAULT_STREAM: _declared(self.spout, Spout)}
+        return {DEFAULT_STREAM: _checked_schema(self.spout, Spout)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,13 +62,13 @@ class RangedSpout(UsersSpout):
     def outputs(self) -> dict[str, pa.Schema]:
         """Returns the declared columns. Raises ConfigError if there are none, or if the limit, ``merge_by`` or a method
         is invalid."""
-        schema = _declared(self.spout, PartitionedSpout)
+        schema = _checked_schema(self.spout, PartitionedSpout)
         if self.merge_by is not None:
             check_merging(self.merge_by, schema)
         return {DEFAULT_STREAM: schema}
 
 
-def _declared(spout: Spout | PartitionedSpout, base: type) -> pa.Schema:
+def _checked_schema(spout: Spout | PartitionedSpout, base: type) -> pa.Schema:
     kind = type(spout).__name__
     if getattr(spout, "schema", None) is None:
         raise ConfigError(
@@ -94,20 +94,20 @@ def _declared(spout: Spout | PartitionedSpout, base: type) -> pa.Schema:
     return parse_schema(spout.schema)
 
 
-def _check_call(spout: Spout | PartitionedSpout, name: str, given: list[str]) -> None:
+def _check_call(spout: Spout | PartitionedSpout, name: str, arguments: list[str]) -> None:
     """Raises ConfigError for a method that does not accept these arguments."""
     method = getattr(spout, name)
     try:
-        inspect.signature(method).bind(*given)
+        inspect.signature(method).bind(*arguments)
     except ValueError:  # code of C cannot be inspected
         return
     except TypeError as error:
         code = getattr(method, "__code__", None)
         where = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
         raise ConfigError(
-            f"{type(spout).__name__}.{name}{where} cannot be called as {name}({', '.join(given)})",
+            f"{type(spout).__name__}.{name}{where} cannot be called as {name}({', '.join(arguments)})",
             why=str(error),
-            do=f"write def {name}({', '.join(['self', *given])})",
+            do=f"write def {name}({', '.join(['self', *arguments])})",
         ) from error
 
 
@@ -126,25 +126,25 @@ def _zoned_rows(rows: EmittedRows, schema: pa.Schema) -> EmittedRows:
     if isinstance(rows, dict):
         return {name: _zoned_value(each, _type_of(schema, name)) for name, each in rows.items()}
     if isinstance(rows, tuple) and len(rows) == len(schema):
-        in_order = in_declared_order(rows, schema.names)
-        return tuple(_zoned_value(each, field.type) for each, field in zip(in_order, schema, strict=True))
+        ordered = in_declared_order(rows, schema.names)
+        return tuple(_zoned_value(each, field.type) for each, field in zip(ordered, schema, strict=True))
     if rows is None or isinstance(rows, tuple | str | bytes):
         return rows
-    table = given_table(rows)
+    table = as_arrow_table(rows)
     if table is None:
         return (_zoned_rows(each, schema) for each in rows) if isinstance(rows, Iterable) else rows
-    if table.column_names == [str(place) for place in range(len(schema))]:  # a DataFrame without column names
+    if table.column_names == [str(index) for index in range(len(schema))]:  # a DataFrame without column names
         table = table.rename_columns(schema.names)
-    for place, column in enumerate(table.columns):
-        kind = _type_of(schema, table.column_names[place])
+    for index, column in enumerate(table.columns):
+        kind = _type_of(schema, table.column_names[index])
         if kind is None or column.type == kind:
             continue
-        if _has_times(kind) and is_data_frame(rows) and rows.dtypes.iloc[place].kind == "O":
-            values = [_zoned_value(each, kind) for each in rows.iloc[:, place]]
+        if _has_times(kind) and is_data_frame(rows) and rows.dtypes.iloc[index].kind == "O":
+            values = [_zoned_value(each, kind) for each in rows.iloc[:, index]]
             zoned = pa.array(values, from_pandas=True)
         else:
             zoned = _zoned_column(column, kind)
-        table = table.set_column(place, table.column_names[place], zoned)
+        table = table.set_column(index, table.column_names[index], zoned)
     return table
 
 
@@ -161,15 +161,15 @@ def _type_of(schema: pa.Schema, name: object) -> pa.DataType | None:
 
 
 def _zoned_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    own = column.type
-    if pa.types.is_dictionary(own):
-        return _zoned_column(column.cast(own.value_type), kind)
-    if pa.types.is_timestamp(own) and own.tz is None and pa.types.is_timestamp(kind):
-        chunks = [from_wall_times(chunk, pa.timestamp(own.unit, kind.tz)) for chunk in column.chunks]
-        return pa.chunked_array(chunks, pa.timestamp(own.unit, kind.tz))
-    if pa.types.is_date(own) and pa.types.is_timestamp(kind):
+    column_type = column.type
+    if pa.types.is_dictionary(column_type):
+        return _zoned_column(column.cast(column_type.value_type), kind)
+    if pa.types.is_timestamp(column_type) and column_type.tz is None and pa.types.is_timestamp(kind):
+        chunks = [from_wall_times(chunk, pa.timestamp(column_type.unit, kind.tz)) for chunk in column.chunks]
+        return pa.chunked_array(chunks, pa.timestamp(column_type.unit, kind.tz))
+    if pa.types.is_date(column_type) and pa.types.is_timestamp(kind):
         return _zoned_column(column.cast(pa.timestamp("us")), kind)
-    if pa.types.is_nested(own) and _has_times(kind):
+    if pa.types.is_nested(column_type) and _has_times(kind):
         return pa.array([_zoned_value(each, kind) for each in column.to_pylist()])
     return column
 
@@ -205,7 +205,7 @@ def _zoned_value(value: Any, kind: pa.DataType | None) -> Any:  # noqa: PLR0911 
 
 
 @dataclass(frozen=True, repr=False)
-class PulledRows(KeptRows):
+class PulledRows(SpoutOfRowsInMemory):
     """Pulled rows of a user's spout, in files of a checkpoint; each file is a batch."""
 
     place: str = field(default="", kw_only=True)

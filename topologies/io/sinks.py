@@ -310,7 +310,7 @@ def kafka(
     checks that ``topic`` exists, and the ``topics`` that rows may name.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
-    given: dict[str, Any] = {
+    format_arguments: dict[str, Any] = {
         "registry": registry,
         "schema_file": schema_file,
         "message": message,
@@ -320,10 +320,10 @@ def kafka(
         "headers": headers,
     }
     if format is None:
-        refuse_without_format(given)
+        refuse_without_format(format_arguments)
         records = None
     else:
-        records = checked_records(topic, format, schemas=schemas, subject=subject, **given)
+        records = checked_records(topic, format, schemas=schemas, subject=subject, **format_arguments)
     return KafkaSink(checked_servers(servers), topic, checked_options(options), tuple(topics), records=records)
 
 

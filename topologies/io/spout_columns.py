@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 from topologies.io.formats import Chunk
 from topologies.io.formats.declared_times import Times, form_of
 from topologies.io.formats.event_files import BadRow, OnTruncation, python_columns, row_as_json, short_repr, type_name
-from topologies.io.formats.text_values import Mask, bad_of, convertible_text, cut_of, parse_text
+from topologies.io.formats.text_values import Mask, bad_mask, convertible_text, cut_mask, parse_text
 from topologies.io.paths import is_partition
 from windowing.errors import ConfigError, DataError, SchemaError, did_you_mean
 from windowing.reprs import nested_repr
@@ -36,14 +36,14 @@ BlobProperties.LastModified (AZ-1); and the number of the row in the file, from 
 _PREFIX = "file_"
 
 
-def checked_file_metadata(asked: bool | str | Iterable[str]) -> tuple[str, ...]:
+def checked_file_metadata(requested: bool | str | Iterable[str]) -> tuple[str, ...]:
     """Returns the names of the requested metadata columns. Users may leave out the prefix. Raises ConfigError for an
     unknown name."""
-    if isinstance(asked, bool):
-        return tuple(FILE_METADATA.names) if asked else ()
-    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    if isinstance(requested, bool):
+        return tuple(FILE_METADATA.names) if requested else ()
+    names = (requested,) if isinstance(requested, str) else tuple(requested)
     full = [name if str(name).startswith(_PREFIX) else f"{_PREFIX}{name}" for name in names]
-    unknown = [name for name, whole in zip(names, full, strict=True) if whole not in FILE_METADATA.names]
+    unknown = [name for name, full_name in zip(names, full, strict=True) if full_name not in FILE_METADATA.names]
     if unknown:
         raise ConfigError(
             f"metadata={unknown[0]!r} of files",
@@ -82,7 +82,7 @@ class FileMetadata:
                 value = shown if name == "file_path" else _modified(filesystem, path)
                 self._values[name] = pa.scalar(value, FILE_METADATA.field(name).type)
 
-    def beside(self, table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
+    def with_metadata(self, table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
         """Returns rows of the file with the requested metadata columns; ``numbers``: their row numbers."""
         for name in self._names:
             value = self._values.get(name)
@@ -100,7 +100,7 @@ def _modified(filesystem: pafs.FileSystem, path: str) -> pa.Scalar | None:
 # Users' tables: pyarrow's, or DataFrames of pandas.
 
 
-def given_table(given: Any) -> pa.Table | None:
+def as_arrow_table(given: Any) -> pa.Table | None:
     """Returns a table, a record batch or a DataFrame as a table; None for other values."""
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
@@ -141,7 +141,7 @@ class Defaults:
                 why=f"the columns are {', '.join(schema.names)}",
                 do="correct the name, or declare the column",
             )
-        return Defaults({name: _array(schema.field(name), value) for name, value in given.items()})
+        return Defaults({name: _default_array(schema.field(name), value) for name, value in given.items()})
 
     def __bool__(self) -> bool:
         return bool(self.columns)
@@ -166,7 +166,7 @@ class Defaults:
             return dict.fromkeys(self.columns) | rows
         if is_data_frame(rows) and _is_unnamed(rows):
             return rows
-        table = given_table(rows)
+        table = as_arrow_table(rows)
         if table is not None:
             for name in [name for name in self.columns if name not in table.column_names]:
                 table = table.append_column(name, pa.nulls(len(table), self.columns[name].type))
@@ -190,7 +190,7 @@ def _filled(column: pa.ChunkedArray, default: pa.Array) -> pa.ChunkedArray:
     return pc.coalesce(column, default[0])
 
 
-def _array(column: pa.Field, value: object) -> pa.Array:
+def _default_array(column: pa.Field, value: object) -> pa.Array:
     kind = type_name(column.type)
     if value is None:
         raise ConfigError(
@@ -201,11 +201,11 @@ def _array(column: pa.Field, value: object) -> pa.Array:
     try:
         array = from_rows([(value,)], pa.schema([column])).column(0).combine_chunks()
     except SchemaError as error:
-        raise _no_value(column, value, kind, error.why) from None
+        raise _impossible_default(column, value, kind, error.why) from None
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise _no_value(column, value, kind, str(error)) from None
+        raise _impossible_default(column, value, kind, str(error)) from None
     if not _is_same(value, array[0].as_py()):
-        raise _no_value(column, value, kind, f"it would become {nested_repr(array[0].as_py())}")
+        raise _impossible_default(column, value, kind, f"it would become {nested_repr(array[0].as_py())}")
     try:
         _filled(pa.chunked_array([pa.nulls(1, column.type)]), array)
     except pa.ArrowNotImplementedError as error:
@@ -217,7 +217,7 @@ def _array(column: pa.Field, value: object) -> pa.Array:
     return array
 
 
-def _no_value(column: pa.Field, value: object, kind: str, why: str) -> ConfigError:
+def _impossible_default(column: pa.Field, value: object, kind: str, why: str) -> ConfigError:
     return ConfigError(
         f"the default of column {column.name!r} is {nested_repr(value)}, which is no {kind}",
         why=why,
@@ -303,7 +303,7 @@ def checked_partition_columns(given: object) -> pa.Schema:
         raise ConfigError(
             f"partition_columns={given!r:.60} is no declaration",
             why="the name of a folder is text, and which type it stands for is not guessed",
-            do=f"declare them: partition_columns={', '.join(map(_declared, given))!r}, or with types "
+            do=f"declare them: partition_columns={', '.join(map(_declaration, given))!r}, or with types "
             "like date, int and timestamp",
         )
     columns = parse_schema(given)
@@ -317,7 +317,7 @@ def checked_partition_columns(given: object) -> pa.Schema:
     return columns
 
 
-def _declared(given: object) -> str:
+def _declaration(given: object) -> str:
     """Returns the declaration of a column, from a user's name, or name and type."""
     match given:
         case (str() as name, str() as kind):
@@ -419,39 +419,41 @@ class Partition:
         values = {name: each.cast(columns.field(name).type) for name, each in self.values.items()}
         return replace(self, values=values)
 
-    def applied(self, chunk: Chunk) -> Chunk:
+    def apply_to(self, chunk: Chunk) -> Chunk:
         """Returns the rows with the values of their folders. A row with another value in the column is bad."""
         table, numbers, bad = chunk
         if not self.values:
             return chunk
         wrong: dict[str, Mask] = {}
-        given = table
+        before = table
         for name, value in self.values.items():
-            place = table.column_names.index(name)
-            own = table.column(place)
+            index = table.column_names.index(name)
+            own = table.column(index)
             if own.null_count < len(own):
-                other = pc.and_(own.is_valid(), pc.invert(pc.is_in(_unsigned(own), _unsigned(value)))).to_numpy()
+                other = pc.and_(
+                    own.is_valid(), pc.invert(pc.is_in(_without_minus_zero(own), _without_minus_zero(value)))
+                ).to_numpy()
                 if other.any():
                     wrong[name] = other
-            table = table.set_column(place, table.field(place), pa.chunked_array([_repeated(value, len(own))]))
+            table = table.set_column(index, table.field(index), pa.chunked_array([_repeated(value, len(own))]))
         bad = bad.with_truncated(numbers) if self.cut else bad
         if not wrong:
             return table, numbers, bad
         mask = np.logical_or.reduce(list(wrong.values()))
-        places = np.flatnonzero(mask)
-        shown = python_columns(given.take(pa.array(places)))
+        row_indices = np.flatnonzero(mask)
+        shown = python_columns(before.take(pa.array(row_indices)))
         others = [
             BadRow(
                 int(numbers[at]),
                 "; ".join(
-                    f"column {name!r}: {short_repr(shown[name][place])} is not what the folder of the file says, "
+                    f"column {name!r}: {short_repr(shown[name][index])} is not what the folder of the file says, "
                     f"{name}={self.texts[name]}"
                     for name, other in wrong.items()
                     if other[at]
                 ),
-                row_as_json(shown, place),
+                row_as_json(shown, index),
             )
-            for place, at in enumerate(places.tolist())
+            for index, at in enumerate(row_indices.tolist())
         ]
         return table.filter(pa.array(~mask)), numbers[~mask], bad.with_others(others)
 
@@ -463,7 +465,7 @@ def undeclared(path: str, columns: pa.Schema) -> str | None:
     return format_schema(pa.schema([*columns, *((name, pa.string()) for name in others)])) if others else None
 
 
-def _unsigned(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def _without_minus_zero(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Returns values with 0.0 in place of -0.0, because a look-up distinguishes them."""
     return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 
@@ -474,15 +476,15 @@ def _repeated(value: pa.Array, number: int) -> pa.Array:
 
 def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[pa.Array, bool]:
     """Returns the value of a folder, as an array of the column's type with only this value; and True if it was cut."""
-    kind, text = column.type, _decoded(given)
+    kind, text = column.type, _percent_decoded(given)
     if given == NULL:
         return pa.nulls(1, kind), False
     if text and kind == pa.string():
         return pa.array([text]), False
     if text and form is not None:
         values, flags = form_of(form).parse(pa.array([text]), kind)
-        if flags is None or not bad_of(flags).any():
-            return values, flags is not None and cut_of(flags) is not None
+        if flags is None or not bad_mask(flags).any():
+            return values, flags is not None and cut_mask(flags) is not None
         raise DataError(
             f"{path!r} is in the folder {column.name}={given}, which is no {type_name(kind)}",
             why=form_of(form).reason(text),
@@ -493,8 +495,8 @@ def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[p
         text = None if _NUMBER.fullmatch(text) else text
     if text:
         values, flags = parse_text(pa.array([text]), kind)
-        if flags is None or not bad_of(flags).any():
-            return values, flags is not None and cut_of(flags) is not None
+        if flags is None or not bad_mask(flags).any():
+            return values, flags is not None and cut_mask(flags) is not None
     raise DataError(
         f"{path!r} is in the folder {column.name}={given}, which is no {type_name(kind)}",
         why=_reason(column, given),
@@ -502,7 +504,7 @@ def _value(path: str, column: pa.Field, given: str, form: str | None) -> tuple[p
     )
 
 
-def _decoded(given: str) -> str | None:
+def _percent_decoded(given: str) -> str | None:
     """Returns the value of a folder, in which characters may be written like %3A; None if the bytes are not UTF-8."""
     try:
         return unquote(given, errors="strict")
@@ -513,7 +515,7 @@ def _decoded(given: str) -> str | None:
 def _reason(column: pa.Field, given: str) -> str:
     if not given:
         return f"it has no value; a folder of rows without one is called {column.name}={NULL}"
-    if _decoded(given) is None:
+    if _percent_decoded(given) is None:
         return "what it writes with percent signs is not UTF-8"
     if pa.types.is_temporal(column.type):
         return "dates and times are written like 2024-01-01, 20240101 or 2024-01-01T06:00:00"

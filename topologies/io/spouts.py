@@ -29,7 +29,7 @@ from topologies.io.kafka import (
     checked_topics,
     spout_options,
 )
-from topologies.io.paths import PASSED_OVER, find, is_never_input
+from topologies.io.paths import PASSED_OVER, is_never_input, matching_entries
 from topologies.io.pulled import PulledSpout, RangedSpout
 from topologies.io.spout_columns import (
     Defaults,
@@ -183,22 +183,24 @@ def files(
     _check_choices(text, on_missing, on_change, options)
     _check_merged(merge_by, defaults)
     # The format "text" has no times, so it refuses that option.
-    cut: dict[str, Any] = {} if name == "text" and on_truncation == "cut" else {"on_truncation": on_truncation}
+    reader_options: dict[str, Any] = (
+        {} if name == "text" and on_truncation == "cut" else {"on_truncation": on_truncation}
+    )
     folders = checked_partition_columns(partition_columns)
-    spelled = checked_times(times)
-    of_files = tuple((column, form) for column, form in spelled if column not in folders.names)
-    if of_files:
-        cut["times"] = _times_of_files(of_files, schema, name)
-    return _checked(
+    time_forms = checked_times(times)
+    file_times = tuple((column, form) for column, form in time_forms if column not in folders.names)
+    if file_times:
+        reader_options["times"] = _times_of_files(file_times, schema, name)
+    return _check_spout(
         FileSpout(
             paths,
             declared=_checked_lines(schema, options) if name == "text" else schema,
-            format=file_format(name, "reading", files, **cut, **options),
+            format=file_format(name, "reading", files, **reader_options, **options),
             files_per_batch=files_per_batch,
             bytes_per_batch=bytes_per_batch,
             metadata=checked_file_metadata(metadata),
             partition_columns=partition_columns,
-            partition_times=_fitting(spelled, folders),
+            partition_times=_times_for(time_forms, folders),
             merge_by=merge_by,
             on_missing=on_missing,
             on_change=on_change,
@@ -222,10 +224,10 @@ def _times_of_files(times: Times, schema: SchemaLike | None, name: str) -> Times
             why="without one a column has the type of the files, which is no time where it needs a form",
             do="declare the columns: files(..., 'user string, ts timestamp', times=...)",
         )
-    return _times_of(times, parse_schema(schema))
+    return _checked_times(times, parse_schema(schema))
 
 
-def _times_of(times: Times, declared: pa.Schema) -> Times:
+def _checked_times(times: Times, declared: pa.Schema) -> Times:
     for name, _ in times:
         if name not in declared.names:
             raise ConfigError(
@@ -234,10 +236,10 @@ def _times_of(times: Times, declared: pa.Schema) -> Times:
                 do="name a declared column; a time within a struct, a list or a map is declared as string, and read "
                 "in a bolt",
             )
-    return _fitting(times, declared)
+    return _times_for(times, declared)
 
 
-def _fitting(times: Times, columns: pa.Schema) -> Times:
+def _times_for(times: Times, columns: pa.Schema) -> Times:
     """Returns the forms for these columns only. Raises ConfigError for a column whose type has no such form."""
     found = tuple((name, form) for name, form in times if name in columns.names)
     for name, form in found:
@@ -370,7 +372,7 @@ def _check_merged(merge_by: str | None, defaults: Mapping[str, Any] | None) -> N
 DeclaredSpout = TypeVar("DeclaredSpout", FileSpout, FrameSpout, KafkaSpout, MemorySpout)
 
 
-def _checked(spout: DeclaredSpout) -> DeclaredSpout:
+def _check_spout(spout: DeclaredSpout) -> DeclaredSpout:
     """Returns the spout. Raises ConfigError for defaults that its columns cannot have, and for a partition column that
     is also a column of the files. ``build()`` checks columns that only the files know."""
     if isinstance(spout, FileSpout):
@@ -398,12 +400,12 @@ def stream(
     for rows without a value in a column, because it is null or the DataFrame lacks the column.
     """
     if callable(make):
-        declared = _schema_of_frame(_made_now(make)) if schema is None else schema
-        return _checked(FrameSpout(make, declared, dict(defaults or {})))
+        declared = _schema_of_frame(_make_frame(make)) if schema is None else schema
+        return _check_spout(FrameSpout(make, declared, dict(defaults or {})))
     frame = make
     check_streaming(frame)
     declared = _schema_of_frame(frame) if schema is None else schema
-    return _checked(FrameSpout(lambda _: frame, declared, dict(defaults or {})))
+    return _check_spout(FrameSpout(lambda _: frame, declared, dict(defaults or {})))
 
 
 @checked_value
@@ -487,8 +489,8 @@ def kafka(
     }
     if schema is None:
         _refuse_rows({**rows, "format": None if format == "json" else format})
-    checked = checked_rows(key=key, metadata=columns, defaults=bool(defaults), **rows)  # type: ignore[arg-type]
-    return _checked(
+    row_options = checked_rows(key=key, metadata=columns, defaults=bool(defaults), **rows)  # type: ignore[arg-type]
+    return _check_spout(
         KafkaSpout(
             checked_servers(servers),
             topics=names,
@@ -500,16 +502,16 @@ def kafka(
             key_columns=key_columns,
             value=value,
             format=format,
-            registry=checked.registry,
-            schema_file=checked.schema_file,
+            registry=row_options.registry,
+            schema_file=row_options.schema_file,
             message=message,
             envelope=envelope,
-            tombstones=checked.tombstones,
+            tombstones=row_options.tombstones,
             starting=checked_start(starting, names),
             records_per_batch=records_per_batch,
             options=spout_options(options, isolation),
             timezone=checked_zone(timezone),
-            times=() if schema is None else _times_of(checked_times(times), parse_schema(schema)),
+            times=() if schema is None else _checked_times(checked_times(times), parse_schema(schema)),
             on_truncation=on_truncation,
             defaults=dict(defaults or {}),
         )
@@ -587,8 +589,8 @@ def memory(schema: SchemaLike, *batches: EmittedRows, defaults: Mapping[str, Any
     ``defaults={"currency": "EUR"}``: the values for rows without a value in a column, because it is None or the dict or
     table lacks the column. The rows of a generator are read at once, so that each run has them.
     """
-    listed = tuple(list(map(deepcopy, batch)) if isinstance(batch, Iterator) else batch for batch in batches)
-    return _checked(MemorySpout(schema, listed, dict(defaults or {})))
+    batches_read = tuple(list(map(deepcopy, batch)) if isinstance(batch, Iterator) else batch for batch in batches)
+    return _check_spout(MemorySpout(schema, batches_read, dict(defaults or {})))
 
 
 def _format_inside(path: str) -> str | None:
@@ -600,11 +602,11 @@ def _formats_inside(path: str) -> set[str]:
     """Returns the formats of the files in a folder, as far as their names tell."""
     if not os.path.isdir(path):
         return set()
-    formats = {format_of(entry.path) for entry in find([path]) if not is_never_input(entry.path)}
+    formats = {format_of(entry.path) for entry in matching_entries([path]) if not is_never_input(entry.path)}
     return {each for each in formats if each is not None}
 
 
-def _made_now(make: Callable[[Any], Any]) -> Any:
+def _make_frame(make: Callable[[Any], Any]) -> Any:
     """Returns the DataFrame of a function, called with the active session."""
     # If pyspark is not imported there is no session; importing it takes a second.
     pyspark = sys.modules.get("pyspark.sql")
@@ -672,10 +674,10 @@ def one_table(batch: EmittedRows, schema: pa.Schema) -> pa.Table:
     try:
         parts = [table for _, table in tables(batch, outputs)]
     except SchemaError as error:
-        of_column = error.what.startswith("column")  # else the text is about a bolt's return value
+        about_column = error.what.startswith("column")  # else the text is about a bolt's return value
         raise SchemaError(
             f"the rows given are not of the columns {format_schema(schema)!r}",
-            why=f"{error.what}: {error.why}" if of_column else error.why,
+            why=f"{error.what}: {error.why}" if about_column else error.why,
             do="give rows of these columns and types",
         ) from error
     return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -43,10 +43,10 @@ class RunPage(Protocol):
     def name(self) -> str:
         """The name of the topology."""
 
-    def state(self, known: str, after: int) -> dict[str, Any]:
-        """Returns everything to show, as plain JSON, times in microseconds. ``known``: the version that the page has;
-        if it is still the present one, returns only values that change between two batches. ``after``: the number of
-        the page's last point."""
+    def state(self, page_version: str, after: int) -> dict[str, Any]:
+        """Returns everything to show, as plain JSON, times in microseconds. ``page_version``: the version that the page
+        has; if it is still the present one, returns only values that change between two batches. ``after``: the number
+        of the page's last point."""
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
         """Explains why a window has not fired. Raises ConfigError for an unknown bolt, key or window."""
@@ -55,9 +55,9 @@ class RunPage(Protocol):
 # The history of events: a point for each batch, thinned out as a run progresses.
 
 
-MOST = 600
+MOST_POINTS = 600
 """Most points that are kept."""
-_DENSE = 120
+_LATEST_POINTS = 120
 """Number of the latest points; all of these are kept."""
 
 Point = dict[str, Any]
@@ -77,9 +77,9 @@ class Points:
         """Adds the point of a batch; if there are too many points, drops some of the older ones."""
         self._latest.append({"n": self._next, **point})
         self._next += 1
-        if len(self._latest) > _DENSE:
+        if len(self._latest) > _LATEST_POINTS:
             self._old += self._every_nth([self._latest.popleft()])
-        if len(self._old) > MOST - _DENSE:
+        if len(self._old) > MOST_POINTS - _LATEST_POINTS:
             self._every *= 2
             self._old = self._every_nth(self._old)
 
@@ -101,7 +101,7 @@ def point_of(manifest: Manifest, bolts: Mapping[str, BoltRules], at: int | None)
             name: {
                 "accounts": _without_zeros(manifest.bolts[name].accounts.totals(sum(manifest.bolts[name].pending))),
                 "fired": manifest.bolts[name].totals.fired,
-                "watermark": known(manifest.bolts[name].watermark.current) if rules.event_time else None,
+                "watermark": displayed_time(manifest.bolts[name].watermark.current) if rules.event_time else None,
             }
             for name, rules in bolts.items()
             if name in manifest.bolts
@@ -119,13 +119,13 @@ def _without_zeros(counts: Mapping[str, int]) -> dict[str, int]:
 
 RECENT = 60_000_000
 """Microseconds that count as recent."""
-_LEAD = 60_000_000
+_LEAST_LEAD = 60_000_000
 """Microseconds by which other inputs must be ahead of an input before a remark is shown, or the length of a window if
 that is longer."""
 
-_STANDS = 10_000_000
+_LEAST_STANDSTILL = 10_000_000
 """Microseconds without progress after which a remark about an input is shown."""
-_MANY = 20
+_EVENTS_PER_REJECTED = 20
 """A warning is shown if more than one in this many events is rejected."""
 
 Severity = Literal["bad", "warn", "note"]
@@ -143,14 +143,14 @@ def remarks_of(
     found: list[dict[str, Any]] = []
     recent = [point for point in points if points and point["at"] >= points[-1]["at"] - RECENT]
     for name, bolt in bolts.items():
-        found += _of_time(name, bolt, clock)
+        found += _time_remarks(name, bolt, clock)
     for name in bolts:
-        found += _of_accounts(name, recent, points)
+        found += _account_remarks(name, recent, points)
     order = ("bad", "warn", "note")
     return sorted(found, key=lambda each: order.index(each["severity"]))
 
 
-def _of_time(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[dict[str, Any]]:
+def _time_remarks(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[dict[str, Any]]:
     """Yields remarks about an input or partition that holds back the time of a bolt, while others are ahead."""
     if bolt["ended"]:
         return
@@ -159,31 +159,33 @@ def _of_time(name: str, bolt: Mapping[str, Any], clock: int | None) -> Iterator[
     idle = len(bolt["marks"]) - len(marks)
     if silent and len(silent) < len(marks) and bolt["watermark"] is None:
         yield page_remark(
-            "warn", f"{_named(silent)} has delivered nothing, so no window of {name!r} can fire yet.", name
+            "warn", f"{_inputs_in_words(silent)} has delivered nothing, so no window of {name!r} can fire yet.", name
         )
-    known = [mark["at"] for mark in marks if mark["at"] is not None]
-    lead = max(known, default=0) - min(known, default=0)
-    if lead > max(_LEAD, bolt["length"] or 0) and not silent:
+    mark_times = [mark["at"] for mark in marks if mark["at"] is not None]
+    lead = max(mark_times, default=0) - min(mark_times, default=0)
+    if lead > max(_LEAST_LEAD, bolt["length"] or 0) and not silent:
         holding = [mark for mark in marks if mark["holds"]]
         since = holding[0]["since"] if len(holding) == 1 else None
         stood = 0 if since is None or clock is None else clock - since
-        stands = f", and has not moved for {short_duration(stood)}" if stood >= _STANDS else ""
+        stands = f", and has not moved for {short_duration(stood)}" if stood >= _LEAST_STANDSTILL else ""
         behind = short_duration(lead)
         yield page_remark(
-            "warn", f"{_named(holding)} holds the time of {name!r}: {behind} behind the furthest{stands}.", name
+            "warn",
+            f"{_inputs_in_words(holding)} holds the time of {name!r}: {behind} behind the furthest{stands}.",
+            name,
         )
     if idle:
         words = "1 input or partition is" if idle == 1 else f"{idle:,} inputs or partitions are"
         yield page_remark("note", f"{words} idle, and not waited for by {name!r}.", name)
 
 
-def _named(marks: Sequence[Mapping[str, Any]]) -> str:
+def _inputs_in_words(marks: Sequence[Mapping[str, Any]]) -> str:
     first = marks[0]
     text = f"Input {first['input']!r}" + (f", partition {first['partition']!r}" if first["partition"] else "")
     return one_line(text) + ("" if len(marks) == 1 else f" (and {len(marks) - 1:,} more)")
 
 
-def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) -> Iterator[dict[str, Any]]:
+def _account_remarks(name: str, recent: Sequence[Point], points: Sequence[Point]) -> Iterator[dict[str, Any]]:
     """Yields warnings about events rejected in the last minute, with their number."""
     if not recent:
         return
@@ -194,7 +196,7 @@ def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) ->
     for accounts, words in ((("late", "dropped"), "came too late"), (("invalid",), "could not be read or used")):
         lost = sum(now.get(each, 0) - before.get(each, 0) for each in accounts)
         if lost > 0 and received > 0:
-            severity: Severity = "warn" if lost * _MANY > received else "note"
+            severity: Severity = "warn" if lost * _EVENTS_PER_REJECTED > received else "note"
             share = f"{lost / received:.1%}" if lost * 1000 >= received else "less than 0.1%"
             yield page_remark(
                 severity, f"{lost:,} of the last {received:,} events of {name!r} {words} ({share}).", name
@@ -206,10 +208,10 @@ def _of_accounts(name: str, recent: Sequence[Point], points: Sequence[Point]) ->
 
 LATEST_FILES = 5
 """Number of a sink's files that are named: the latest."""
-_AT_LEAST, _TIMES = 5.0, 200
+_LEAST_PAUSE_SECONDS, _PAUSE_FACTOR = 5.0, 200
 """Seconds until a folder is listed again, and the least such pause as a multiple of the last listing's duration."""
 
-IN_PART = "+"
+STALE_PARTS_SUFFIX = "+"
 """Suffix of a state's version if a part is from an earlier version; a page with this version gets the whole state
 again."""
 
@@ -226,10 +228,10 @@ class ShownSink(NamedTuple):
 
 @dataclass
 class _Listing:
-    at: float
-    took: float
+    listed_at: float
+    listing_seconds: float
     version: object
-    seen: dict[str, Any]
+    files: dict[str, Any]
 
 
 @dataclass
@@ -237,29 +239,32 @@ class SinkFolders:
     """Lists the folders of sinks from time to time."""
 
     sinks: Sequence[ShownSink]
-    _listed: dict[str, _Listing] = field(default_factory=dict)
+    _listings: dict[str, _Listing] = field(default_factory=dict)
 
-    def now(self, version: object) -> tuple[list[dict[str, Any]], bool]:
+    def listings(self, version: object) -> tuple[list[dict[str, Any]], bool]:
         """Returns each sink as plain JSON, and True if all listings belong to ``version``, which changes when there may
         be new files."""
         shown = [
             {"name": sink.name, "kind": sink.kind, "folder": sink.folder, "files": self._files(sink, version)}
             for sink in self.sinks
         ]
-        return shown, all(listing.version == version for listing in self._listed.values())
+        return shown, all(listing.version == version for listing in self._listings.values())
 
     def _files(self, sink: ShownSink, version: object) -> dict[str, Any] | None:
         """Returns the number of files, and the latest; None if they are not listed."""
         if sink.folder is None or "://" in shown_path(sink.folder):
             return None
-        last, now = self._listed.get(sink.name), time.monotonic()
-        if last is None or (last.version != version and now - last.at > max(_AT_LEAST, _TIMES * last.took)):
-            seen = _listed(shown_path(sink.folder))
-            last = self._listed[sink.name] = _Listing(now, time.monotonic() - now, version, seen)
-        return last.seen
+        last, now = self._listings.get(sink.name), time.monotonic()
+        if last is None or (
+            last.version != version
+            and now - last.listed_at > max(_LEAST_PAUSE_SECONDS, _PAUSE_FACTOR * last.listing_seconds)
+        ):
+            files = _list_files(shown_path(sink.folder))
+            last = self._listings[sink.name] = _Listing(now, time.monotonic() - now, version, files)
+        return last.files
 
 
-def _listed(folder: str) -> dict[str, Any]:
+def _list_files(folder: str) -> dict[str, Any]:
     names: list[str] = []
     with suppress(OSError):  # no folder before the first file
         names = sorted(name for name in os.listdir(folder) if batch_of_file(name) is not None)
@@ -275,24 +280,24 @@ def _listed(folder: str) -> dict[str, Any]:
 
 WIDTH = 204
 """Width of a card in pixels; all are equal, so that numbers in them may change."""
-_TALL, _LOW = 104, 72
+_TALL_CARD, _LOW_CARD = 104, 72
 """Pixels: the height of a windowed bolt's card, and that of others."""
-_GAP, _BETWEEN = 28, 46
+_CARD_GAP, _LAYER_GAP = 28, 46
 """Pixels between two cards of a layer, and between two layers."""
 
 
-def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection[str]) -> dict[str, Any]:
+def layout_as_json(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection[str]) -> dict[str, Any]:
     """Returns the graph as plain JSON: cards with their corners, arrows with their points, in pixels."""
     names = {box.name for box in boxes}
     labels: dict[tuple[str, str], list[str]] = {}
     for each in arrows:
         if each.source in names and each.target in names:
             labels.setdefault((each.source, each.target), []).append(each.label)
-    layers = lay_out({box.name: float(WIDTH) for box in boxes}, list(labels), _GAP)
-    heights = {box.name: _TALL if box.name in windowed else _LOW for box in boxes}
+    layers = lay_out({box.name: float(WIDTH) for box in boxes}, list(labels), _CARD_GAP)
+    heights = {box.name: _TALL_CARD if box.name in windowed else _LOW_CARD for box in boxes}
     tops = [0.0]
     for layer in range(1 + max(layers.layer.values(), default=-1)):
-        tops.append(tops[-1] + max(heights[name] for name in names if layers.layer[name] == layer) + _BETWEEN)
+        tops.append(tops[-1] + max(heights[name] for name in names if layers.layer[name] == layer) + _LAYER_GAP)
     cards = [
         {
             "name": box.name,
@@ -305,16 +310,16 @@ def laid_out(boxes: Sequence[Box], arrows: Sequence[Arrow], windowed: Collection
         }
         for box in boxes
     ]
-    drawn = []
+    arrow_views = []
     for (source, target), texts in labels.items():
-        first = layers.layer[source]
-        points = [[layers.centres[source], tops[first] + heights[source]]]
-        for number, x in enumerate(layers.bends[source, target], first + 1):
-            points += [[x, tops[number]], [x, tops[number + 1] - _BETWEEN]]
+        layer_of_source = layers.layer[source]
+        points = [[layers.centres[source], tops[layer_of_source] + heights[source]]]
+        for number, x in enumerate(layers.bends[source, target], layer_of_source + 1):
+            points += [[x, tops[number]], [x, tops[number + 1] - _LAYER_GAP]]
         points.append([layers.centres[target], tops[layers.layer[target]]])
         label = ", ".join(filter(None, dict.fromkeys(texts)))
-        drawn.append({"source": source, "target": target, "label": label, "points": points})
-    return {"cards": cards, "arrows": drawn, "width": layers.width, "height": max(tops[-1] - _BETWEEN, 0.0)}
+        arrow_views.append({"source": source, "target": target, "label": label, "points": points})
+    return {"cards": cards, "arrows": arrow_views, "width": layers.width, "height": max(tops[-1] - _LAYER_GAP, 0.0)}
 
 
 # A windowed bolt on a page: its time, its accounts and its open windows, from the state after a batch.
@@ -332,13 +337,13 @@ SHOWN_UNITS = 6
 """Most keys whose states of policies are shown: those with the latest events."""
 
 
-def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
-    """Returns a bolt as plain JSON; times in microseconds. ``kept``: the manifests, in order. ``since``: by input or
-    partition, the clock from which on it has not moved, if known."""
-    state, clock = kept[-1].bolts[name], kept[-1].clock
+def bolt_view(name: str, rules: BoltRules, manifests: Sequence[Manifest], since: Mapping[str, int]) -> dict[str, Any]:
+    """Returns a bolt as plain JSON; times in microseconds. ``manifests``: the kept ones, in order. ``since``: by input
+    or partition, the clock from which on it has not moved, if known."""
+    state, clock = manifests[-1].bolts[name], manifests[-1].clock
     current = state.watermark.current if rules.event_time else None
-    watermark = known(current)
-    marks = _marks(name, rules, kept, since) if rules.event_time and not rules.per_key else []
+    watermark = displayed_time(current)
+    marks = _marks(name, rules, manifests, since) if rules.event_time and not rules.per_key else []
     return {
         "windows": rules.windows,
         "event_time": rules.event_time,
@@ -346,7 +351,7 @@ def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapp
         "per_key": rules.per_key,
         "key": rules.key,
         "watermark": watermark,
-        "ended": kept[-1].closing and not sum(state.pending),
+        "ended": manifests[-1].closing and not sum(state.pending),
         "delay": None if watermark is None or clock is None else clock - watermark,
         "accounts": state.accounts.totals(sum(state.pending)),
         "streams": state.accounts.all_by_stream(state.pending),
@@ -360,17 +365,19 @@ def bolt_view(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapp
     }
 
 
-def known(time: int | None) -> int | None:
+def displayed_time(time: int | None) -> int | None:
     """Returns the time for display; None without a time, and for the end of time."""
     return None if time is None or not EARLIEST <= time <= LATEST else time
 
 
-def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping[str, int]) -> list[dict[str, Any]]:
+def _marks(
+    name: str, rules: BoltRules, manifests: Sequence[Manifest], since: Mapping[str, int]
+) -> list[dict[str, Any]]:
     """Returns the inputs and partitions: those that have delivered nothing, then those furthest behind; idle ones
     last."""
-    state = kept[-1].bolts[name]
+    state = manifests[-1].bolts[name]
     sources = state.watermark.sources
-    holding = {each.source: each for each in blocking_inputs_of(name, rules, kept)}
+    holding = {each.source: each for each in blocking_inputs_of(name, rules, manifests)}
     idle = {source: sources.marks[source].mark for source in sources.idle if source in sources.marks}
     rows = []
     for source, mark in [*marks_of(rules, state).items(), *idle.items()]:
@@ -381,7 +388,7 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
             {
                 "input": stream,
                 "partition": shown_partition(source),
-                "at": known(None if mark is None or mark <= NONE else mark),
+                "at": displayed_time(None if mark is None or mark <= NONE else mark),
                 "since": stands,
                 "since_exactly": source in sources.seen_at,
                 "idle": source in idle,
@@ -393,23 +400,23 @@ def _marks(name: str, rules: BoltRules, kept: Sequence[Manifest], since: Mapping
 
 
 def open_view(
-    name: str, rules: BoltRules, kept: Sequence[Manifest], store: SegmentStore, first_output: int | None
+    name: str, rules: BoltRules, manifests: Sequence[Manifest], store: SegmentStore, first_output: int | None
 ) -> dict[str, Any]:
     """Returns the open windows of a bolt as plain JSON. ``windows``: (end, events) of windows at regular times, None if
     they are not counted. ``waiting``: the windows of keys that a trigger fires. ``next``: when the next window is due,
     or the least end of windows whose end depends on their events. ``policies``: the events that users' policies have
     tracked, and their states."""
-    state = kept[-1].bolts[name]
+    state = manifests[-1].bolts[name]
     rows = sum(task.refs.needed for task in state.tasks)
     regular = rules.slide is not None and rules.length is not None and rules.key_trigger is None
-    seen: dict[str, Any] = {"windows": None, "past_end": rules.past_end, "rows": rows, **_other_windows(state, rules)}
-    explained = Explanation(Question(name, None, None), {name: rules}, kept, store, first_output)
+    view: dict[str, Any] = {"windows": None, "past_end": rules.past_end, "rows": rows, **_other_windows(state, rules)}
+    explained = Explanation(Question(name, None, None), {name: rules}, manifests, store, first_output)
     if regular and not rows:
-        seen["windows"] = []
+        view["windows"] = []
     elif regular and rows <= MOST_ROWS:
-        seen["windows"] = explained.waiting_windows(MOST_WINDOWS)
-    seen["policies"] = _policies(explained) if rules.policies else None
-    return seen
+        view["windows"] = explained.waiting_windows(MOST_WINDOWS)
+    view["policies"] = _policies(explained) if rules.policies else None
+    return view
 
 
 def _policies(explained: Explanation) -> dict[str, Any]:
@@ -418,27 +425,27 @@ def _policies(explained: Explanation) -> dict[str, Any]:
     refs = [task.windows.get("units") for task in explained.state.tasks]
     count = sum(ref.rows for ref in refs if ref is not None)
     trigger, eviction = explained.rules.policies
-    seen: dict[str, Any] = {"trigger": trigger, "eviction": eviction, "told": [], "units": [], "more": count}
+    view: dict[str, Any] = {"trigger": trigger, "eviction": eviction, "told": [], "units": [], "more": count}
     if count > MOST_UNITS:
-        return seen
+        return view
     windows = OtherWindows(explained)
     units = windows.units()
-    seen["told"] = list(windows.units_in_words(units))
+    view["told"] = list(windows.units_in_words(units))
     latest = sorted(units, key=lambda row: from_datetime(row["time"]) if row["time"] else 0, reverse=True)
     times = ("time", "fired", "next_moment", "forgotten_at")
     for row in latest[:SHOWN_UNITS] if len(units) > 1 else []:
-        found = {name: None if row[name] is None else known(from_datetime(row[name])) for name in times}
+        row_view = {name: None if row[name] is None else displayed_time(from_datetime(row[name])) for name in times}
         name = row["key"] if any(explained.rules.keys) else f"task {row['task']}"
-        found |= {each: row[each] for each in ("events", "events_since", "trigger", "eviction")}
-        seen["units"].append({"name": name, **found})
-    seen["more"] = max(len(units) - SHOWN_UNITS, 0) if len(units) > 1 else 0
-    return seen
+        row_view |= {each: row[each] for each in ("events", "events_since", "trigger", "eviction")}
+        view["units"].append({"name": name, **row_view})
+    view["more"] = max(len(units) - SHOWN_UNITS, 0) if len(units) > 1 else 0
+    return view
 
 
 def _other_windows(state: BoltState, rules: BoltRules) -> dict[str, Any]:
     due = [task.next_due for task in state.tasks if task.next_due is not None]
     return {
         "waiting": sum(task.windows.get("open_windows") for task in state.tasks) if rules.key_trigger else None,
-        "next": None if rules.policies else known(min(due, default=None)),
+        "next": None if rules.policies else displayed_time(min(due, default=None)),
         "by_trigger": rules.key_trigger is not None,
     }

@@ -44,13 +44,13 @@ from topologies.graph.graph import Graph
 from topologies.graph.html import Box, element, page_colours
 from topologies.io.sinks import FileSink
 from topologies.page.run_view import (
-    IN_PART,
+    STALE_PARTS_SUFFIX,
     Points,
     RunPage,
     ShownSink,
     SinkFolders,
     bolt_view,
-    laid_out,
+    layout_as_json,
     open_view,
     page_remark,
     point_of,
@@ -89,7 +89,7 @@ class LiveRun(RunObserver):
         self.topology, self.metrics, self._clock = topology, metrics, options.clock
         self._id, self._interval = uuid.uuid4().hex, options.interval
         self._rules = TopologyRules.of(topology).bolts
-        self._graph = laid_out(*boxes_and_arrows(topology), topology.windowed)
+        self._graph = layout_as_json(*boxes_and_arrows(topology), topology.windowed)
         self._sinks = SinkFolders(
             [
                 ShownSink(name, sink_in_words(node.sink), node.sink.path if isinstance(node.sink, FileSink) else None)
@@ -98,9 +98,9 @@ class LiveRun(RunObserver):
         )
         self._lock = threading.Lock()
         self._logged = LoggedOnce(_LOG)
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         self._micro_batch: MicroBatch | None = None
-        self._kept: deque[Manifest] = deque(maxlen=KEPT_MANIFESTS)
+        self._manifests: deque[Manifest] = deque(maxlen=KEPT_MANIFESTS)
         self._points = Points()
         self._batches: deque[dict[str, Any]] = deque(maxlen=BATCHES)
         self._rejected_events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
@@ -111,10 +111,10 @@ class LiveRun(RunObserver):
         self._continues: int | None = None
         self._ended: int | None = None
         self._earlier: list[dict[str, Any]] = []
-        self._repeats, self._in_hand = 0, False
+        self._repeats, self._batch_in_progress = 0, False
         self._version = 0
         self._windows: dict[str, Any] = {}
-        self._windows_of, self._windows_at = -1, 0.0
+        self._windows_version, self._windows_counted_at = -1, 0.0
         self._work: dict[str, BoltWork] = {}
         self._advice: list[Advice] = []
         self._advised_at = -math.inf
@@ -130,22 +130,22 @@ class LiveRun(RunObserver):
         """Called at the start. The state of the previous run is shown until the first batch."""
         manifest = micro_batch.manifest
         with self._lock:
-            self._micro_batch, self._in_hand = micro_batch, False
+            self._micro_batch, self._batch_in_progress = micro_batch, False
             if self._began is None:  # else it is a restart, and the page continues
                 self._began = self._clock()
                 self._continues = manifest.batch if manifest.batch >= 0 else None
                 self._earlier = _earlier_runs(micro_batch)
-            if manifest.clock is not None and not self._kept:
+            if manifest.clock is not None and not self._manifests:
                 self._keep(manifest, None)
             self._version += 1
 
     def phase(self, name: str) -> None:
         """Records a phase; a batch that begins during another one is its repetition."""
         if name == "ingest":
-            self._repeats += self._in_hand
-            self._in_hand = True
+            self._repeats += self._batch_in_progress
+            self._batch_in_progress = True
         elif name == "committed":
-            self._in_hand = False
+            self._batch_in_progress = False
 
     def rejected_events(self, events: Sequence[RejectedEvent]) -> None:
         """Keeps the latest of these events."""
@@ -185,7 +185,7 @@ class LiveRun(RunObserver):
             self._version += 1
 
     def _keep(self, manifest: Manifest, at: int | None) -> None:
-        self._kept.append(manifest)
+        self._manifests.append(manifest)
         self._points.add(point_of(manifest, self._rules, at))
         for name, rules in self._rules.items():
             if rules.event_time and not rules.per_key and manifest.clock is not None:
@@ -196,39 +196,41 @@ class LiveRun(RunObserver):
 
     # -- called for the page
 
-    def state(self, known: str, after: int) -> dict[str, Any]:
+    def state(self, page_version: str, after: int) -> dict[str, Any]:
         """Returns everything to show."""
-        with self._asking:
-            return self._state(known, after)
+        with self._request_lock:
+            return self._state(page_version, after)
 
-    def _state(self, known: str, after: int) -> dict[str, Any]:
+    def _state(self, page_version: str, after: int) -> dict[str, Any]:
         with self._lock:
-            kept, number = list(self._kept), self._version
+            manifests, number = list(self._manifests), self._version
             points, batches = list(self._points), list(self._batches)
             since = {name: dict(times) for name, times in self._since.items()}
-        run, _, version = known.partition(".")
-        whole = f"{self._id}.{number}"
-        seen: dict[str, Any] = {"run": self._id, "version": whole, "now": self._now()}
+        run, _, version = page_version.partition(".")
+        full_version = f"{self._id}.{number}"
+        view: dict[str, Any] = {"run": self._id, "version": full_version, "now": self._changing_values()}
         if run != self._id:
             after = -1
-            seen["graph"] = self._graph
+            view["graph"] = self._graph
         elif version == str(number):
-            return seen
-        bolts = {name: bolt_view(name, rules, kept, since[name]) for name, rules in self._rules.items() if kept}
-        windows, counted = self._open_windows(kept, number)
-        sinks, listed = self._sinks.now(number)
+            return view
+        bolts = {
+            name: bolt_view(name, rules, manifests, since[name]) for name, rules in self._rules.items() if manifests
+        }
+        windows, counted = self._open_windows(manifests, number)
+        sinks, listed = self._sinks.listings(number)
         with self._lock:
             rejected_events, complaints = list(self._rejected_events), list(self._complaints)
-        return seen | {
-            "version": whole if counted and listed else f"{whole}{IN_PART}",
+        return view | {
+            "version": full_version if counted and listed else f"{full_version}{STALE_PARTS_SUFFIX}",
             "bolts": {name: {**bolt, "open": windows.get(name)} for name, bolt in bolts.items()},
             "points": [point for point in points if point["n"] > after],
             "batches": batches,
             "rejected_events": rejected_events[::-1],
             "complaints": complaints[::-1],
-            "remarks": self._remarks(bolts, kept, points, batches),
+            "remarks": self._remarks(bolts, manifests, points, batches),
             "sinks": sinks,
-            "spouts": {} if not kept else kept[-1].spouts,
+            "spouts": {} if not manifests else manifests[-1].spouts,
             "runs": [self._this_run(), *self._earlier],
         }
 
@@ -236,16 +238,18 @@ class LiveRun(RunObserver):
         """Explains why a window has not fired."""
         rules_of(self._rules, bolt, key)
         with self._lock:
-            kept, micro_batch = list(self._kept), self._micro_batch
-        if not kept or micro_batch is None:
+            manifests, micro_batch = list(self._manifests), self._micro_batch
+        if not manifests or micro_batch is None:
             return not_started(bolt, key)
-        question = Question(bolt, key, None if window is None else window_end_of(window, kept[-1], bolt))
-        with self._asking:
+        question = Question(bolt, key, None if window is None else window_end_of(window, manifests[-1], bolt))
+        with self._request_lock:
             return answer_question(
-                Explanation(question, self._rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+                Explanation(
+                    question, self._rules, manifests, micro_batch.checkpoint.segments, _first_output(micro_batch)
+                )
             )
 
-    def _now(self) -> dict[str, Any]:
+    def _changing_values(self) -> dict[str, Any]:
         """Returns the values that change between two batches."""
         health = self.metrics.health()
         return {
@@ -258,41 +262,43 @@ class LiveRun(RunObserver):
             "lag": [asdict(lag) for lag in self.metrics.lags()] if health.state is RunState.RUNNING else [],
         }
 
-    def _open_windows(self, kept: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
+    def _open_windows(self, manifests: Sequence[Manifest], number: int) -> tuple[dict[str, Any], bool]:
         """Returns the open windows by bolt, counted from time to time and once more after the end; and True if they
         belong to this version."""
         micro_batch, ended = self._micro_batch, self._ended is not None
-        fresh = time.monotonic() - self._windows_at < WINDOWS_SECONDS and not ended
-        if micro_batch is None or not kept or self._windows_of == number:
+        fresh = time.monotonic() - self._windows_counted_at < WINDOWS_SECONDS and not ended
+        if micro_batch is None or not manifests or self._windows_version == number:
             return self._windows, True
         if fresh and self._windows:
             return self._windows, False
-        whole = True
+        complete = True
         for name, rules in self._rules.items():
             try:
-                seen = open_view(name, rules, kept, micro_batch.checkpoint.segments, _first_output(micro_batch))
+                bolt_windows = open_view(
+                    name, rules, manifests, micro_batch.checkpoint.segments, _first_output(micro_batch)
+                )
             except UNREADABLE as error:  # the run may have deleted what is being read
                 _LOG.debug("the open windows of %r are not known now: %s", name, error)
-                whole = False
+                complete = False
                 continue
             except Exception as error:  # the page shows everything else
                 self._logged.log_once(f"the open windows of {name!r} cannot be shown", error)
                 continue
-            self._windows[name] = seen
-        self._windows_of, self._windows_at = number if whole else -1, time.monotonic()
-        return self._windows, whole
+            self._windows[name] = bolt_windows
+        self._windows_version, self._windows_counted_at = number if complete else -1, time.monotonic()
+        return self._windows, complete
 
     def _remarks(
         self,
         bolts: dict[str, Any],
-        kept: Sequence[Manifest],
+        manifests: Sequence[Manifest],
         points: Sequence[dict[str, Any]],
         batches: Sequence[dict[str, Any]],
     ) -> list[dict[str, Any]]:
-        found = remarks_of(bolts, points, kept[-1].clock if kept else None)
+        remarks = remarks_of(bolts, points, manifests[-1].clock if manifests else None)
         recent = [batch["seconds"].get("total", 0.0) for batch in batches[-5:]]
         if self._interval is not None and len(recent) == 5 and min(recent) > self._interval.micros / 1e6:
-            found.insert(
+            remarks.insert(
                 0,
                 page_remark(
                     "warn",
@@ -300,11 +306,13 @@ class LiveRun(RunObserver):
                     "behind its triggers.",
                 ),
             )
-        found += [page_remark("note", advice.text, advice.bolt) for advice in self._recent_advice()]
+        remarks += [page_remark("note", advice.text, advice.bolt) for advice in self._recent_advice()]
         if self._repeats:
             times = "once" if self._repeats == 1 else f"{self._repeats:,} times"
-            found.append(page_remark("note", f"A batch was begun again {times} in this run, since a worker had died."))
-        return found
+            remarks.append(
+                page_remark("note", f"A batch was begun again {times} in this run, since a worker had died.")
+            )
+        return remarks
 
     def _recent_advice(self) -> list[Advice]:
         """Returns the advice that the run would give if it ended now, computed from time to time."""
@@ -333,8 +341,8 @@ class LiveRun(RunObserver):
 def _earlier_runs(micro_batch: MicroBatch) -> list[dict[str, Any]]:
     """Returns the earlier runs on the checkpoint, the last one first; empty without a checkpoint in files."""
     checkpoint = micro_batch.checkpoint
-    found = read_runs(checkpoint.files) if isinstance(checkpoint, FileCheckpoint) else []
-    return [run_view(run) for run in found[::-1] if run.run != micro_batch.run_id]
+    runs = read_runs(checkpoint.files) if isinstance(checkpoint, FileCheckpoint) else []
+    return [run_view(run) for run in runs[::-1] if run.run != micro_batch.run_id]
 
 
 def _first_output(micro_batch: MicroBatch) -> int | None:
@@ -357,83 +365,83 @@ class StoredRun:
         self._checkpoint = checkpoint_at(folder)
         rules = require_rules(self._checkpoint)
         self._name, self._rules = rules.name, rules.bolts
-        self._graph = laid_out(rules.boxes, rules.arrows, rules.bolts)
+        self._graph = layout_as_json(rules.boxes, rules.arrows, rules.bolts)
         self._id = sha256(self._checkpoint.path.encode()).hexdigest()[:16]
         self._store = FileSegments(f"{self._checkpoint.documents.root}/segments", self._checkpoint.uri)
-        self._sinks = SinkFolders(_sinks(rules.boxes, read_sinks(self._checkpoint.documents)))
+        self._sinks = SinkFolders(_shown_sinks(rules.boxes, read_sinks(self._checkpoint.documents)))
         self._points, self._seen = Points(), set[tuple[int, bool]]()
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
 
     @property
     def name(self) -> str:
         """The name of the topology."""
         return self._name
 
-    def state(self, known: str, after: int) -> dict[str, Any]:
+    def state(self, page_version: str, after: int) -> dict[str, Any]:
         """Returns everything to show."""
-        with self._asking:
-            return self._state(known, after)
+        with self._request_lock:
+            return self._state(page_version, after)
 
     def why(self, bolt: str, key: str | None, window: str | None) -> WhyAnswer:
         """Explains why a window has not fired."""
         return why(self.folder, bolt, key=key, window=window)
 
-    def _state(self, known: str, after: int) -> dict[str, Any]:
+    def _state(self, page_version: str, after: int) -> dict[str, Any]:
         files = self._checkpoint.documents
         runs = read_runs(files)
         version = f"{self._id}.{_digest([files.names('manifests'), [asdict(run) for run in runs]])}"
-        seen = {"run": self._id, "version": version, "now": _now(runs)}
-        if known == version:
-            return seen
-        if known.partition(".")[0] != self._id:
+        view = {"run": self._id, "version": version, "now": _values_of_runs(runs)}
+        if page_version == version:
+            return view
+        if page_version.partition(".")[0] != self._id:
             after = -1
-            seen["graph"] = self._graph
-        kept = [manifest for manifest in kept_manifests(self._checkpoint) if manifest.batch >= 0]
-        for manifest in kept:
+            view["graph"] = self._graph
+        manifests = [manifest for manifest in kept_manifests(self._checkpoint) if manifest.batch >= 0]
+        for manifest in manifests:
             key = (manifest.batch, manifest.closing)
             if key not in self._seen:
                 self._seen.add(key)
                 self._points.add(point_of(manifest, self._rules, None))
-        bolts = self._bolts(kept)
-        sinks, listed = self._sinks.now(version)
-        return seen | {
-            "version": version if listed else f"{version}{IN_PART}",
+        bolts = self._bolts(manifests)
+        sinks, listed = self._sinks.listings(version)
+        return view | {
+            "version": version if listed else f"{version}{STALE_PARTS_SUFFIX}",
             "bolts": bolts,
             "points": [point for point in self._points if point["n"] > after],
             "batches": [],
             "journal": self._journal(),
             "rejected_events": [],
             "complaints": [],
-            "remarks": remarks_of(bolts, list(self._points), kept[-1].clock if kept else None),
+            "remarks": remarks_of(bolts, list(self._points), manifests[-1].clock if manifests else None),
             "sinks": sinks,
-            "spouts": kept[-1].spouts if kept else {},
+            "spouts": manifests[-1].spouts if manifests else {},
             "runs": [run_view(run) for run in runs[::-1]],
         }
 
-    def _bolts(self, kept: Sequence[Manifest]) -> dict[str, Any]:
-        if not kept:
+    def _bolts(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
+        if not manifests:
             return {}
         first_output = (self._checkpoint.documents.read(START) or {}).get("first_output")
         bolts = {}
         for name, rules in self._rules.items():
-            bolts[name] = bolt_view(name, rules, kept, {})
+            bolts[name] = bolt_view(name, rules, manifests, {})
             bolts[name]["open"] = None
             with suppress(*UNREADABLE):  # a run may have deleted what is being read
-                bolts[name]["open"] = open_view(name, rules, kept, self._store, first_output)
+                bolts[name]["open"] = open_view(name, rules, manifests, self._store, first_output)
         return bolts
 
     def _journal(self) -> list[dict[str, Any]]:
         """Returns the latest batches of the journal, the last one first."""
         half = self._checkpoint.spark_checkpoint
-        found, done = [], set(half.commits())
+        batches, done = [], set(half.commits())
         for number in sorted(half.offsets())[: -JOURNAL - 1 : -1]:
             with suppress(*UNREADABLE, ValueError, KeyError, IndexError, AttributeError):
                 about = json.loads(half.read(f"offsets/{number}").split("\n")[1])
-                found.append({"batch": number, "at": about["batchTimestampMs"] * 1000, "done": number in done})
-        return found
+                batches.append({"batch": number, "at": about["batchTimestampMs"] * 1000, "done": number in done})
+        return batches
 
 
-def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
+def _shown_sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
     """Returns the sinks of the last run: all sinks of the graph, with further facts from the notes."""
     noted = {
         note["name"]: ShownSink(note["name"], note["kind"], note.get("folder")) for note in notes if "until" not in note
@@ -442,7 +450,7 @@ def _sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
     return list({**drawn, **noted}.values())
 
 
-def _now(runs: Sequence[RunNote]) -> dict[str, Any]:
+def _values_of_runs(runs: Sequence[RunNote]) -> dict[str, Any]:
     last = next((run for run in reversed(runs) if run.changed is None), None)
     return {
         "clock": system_clock(),
@@ -493,7 +501,7 @@ class PageSite:
         """Returns the response to a request; None for a path that is not the page's."""
         if path not in ("/", "/state", "/why", "/page.css") and path[1:] not in _SCRIPTS:
             return None
-        if self.address.is_loopback and _name_of(host) not in LOCAL_NAMES:
+        if self.address.is_loopback and _host_name(host) not in LOCAL_NAMES:
             return _error_answer(
                 HTTPStatus.FORBIDDEN,
                 f"the page was asked for as {host[:100]!r}",
@@ -517,23 +525,23 @@ class PageSite:
     def _state(self, query: Mapping[str, str]) -> HttpAnswer:
         run, after = self._run(query), query.get("after", "-1")
         if run is None or not after.lstrip("-").isdigit():
-            return _no_run(query)
+            return _no_run_answer(query)
         with self._lock:
             names = list(self._runs)
         try:
             state = run.state(query.get("version", ""), int(after))
         except WindboltError as error:
-            return _of_error(error)
+            return _answer_of_error(error)
         return _json({"topology": run.name, "topologies": names, **state})
 
     def _why(self, query: Mapping[str, str]) -> HttpAnswer:
         run = self._run(query)
         if run is None:
-            return _no_run(query)
+            return _no_run_answer(query)
         try:
             answer = run.why(query.get("bolt", ""), query.get("key") or None, query.get("window") or None)
         except WindboltError as error:
-            return _of_error(error)
+            return _answer_of_error(error)
         return _json(answer.to_json())
 
 
@@ -543,7 +551,7 @@ def show_page(address: Address, run: RunPage) -> None:
     cast("PageSite", server.site(lambda: PageSite(address))).show(run)
 
 
-def _name_of(host: str) -> str:
+def _host_name(host: str) -> str:
     """Returns the name in a Host header, without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -558,11 +566,11 @@ def _error_answer(status: HTTPStatus, what: str, why: str, do: str) -> HttpAnswe
     return _json({"error": {"what": what, "why": why, "do": do}}, status)
 
 
-def _of_error(error: WindboltError) -> HttpAnswer:
+def _answer_of_error(error: WindboltError) -> HttpAnswer:
     return _error_answer(HTTPStatus.BAD_REQUEST, error.what, error.why, error.do)
 
 
-def _no_run(query: Mapping[str, str]) -> HttpAnswer:
+def _no_run_answer(query: Mapping[str, str]) -> HttpAnswer:
     return _error_answer(
         HTTPStatus.NOT_FOUND,
         f"there is no run of {query.get('topology', '')[:100]!r} here",
@@ -607,18 +615,18 @@ def asked_observers(topology: Graph, options: RunOptions) -> list[RunObserver]:
     if served is None and page is None and not options.otel:
         return []
     metrics = RunMetrics(topology, options.clock)
-    found: list[RunObserver] = [metrics]
+    observers: list[RunObserver] = [metrics]
     if served is not None:
         check_prometheus()
         SERVERS.at(served).show(metrics)
     if options.otel:
         from topologies.run.otel import METERS, BatchSpans, providers
 
-        given = providers()
-        METERS.at(given).show(metrics)
-        found.append(BatchSpans(given.tracer, topology, options.clock))
+        open_telemetry = providers()
+        METERS.at(open_telemetry).show(metrics)
+        observers.append(BatchSpans(open_telemetry.tracer, topology, options.clock))
     if page is not None:
         live = LiveRun(topology, options, metrics)
         show_page(page, live)
-        found.append(live)
-    return found
+        observers.append(live)
+    return observers

@@ -350,7 +350,7 @@ def files_behind(topology: Graph, read: Mapping[str, Container[str]]) -> list[So
     ``read``: by spout, the files that belong to a batch, by absolute path.
     """
     return [
-        SourceLag(name, "files", len(node.spout.listed(read.get(name, frozenset()))))
+        SourceLag(name, "files", len(node.spout.list_files(read.get(name, frozenset()))))
         for name, node in topology.spouts.items()
         if isinstance(node.spout, FileSpout) and node.spout.is_here
     ]

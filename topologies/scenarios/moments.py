@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from policies.watermarks import NONE
-from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Decided, Replayed
+from topologies.scenarios.scenario_answer import AnswerDecision, AnswerWindow, BoltTrace, ReplayResult
 from topologies.scenarios.scenario_bolt import moment_of
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import (
@@ -91,16 +91,16 @@ _BY_DECISION = {
 }
 
 
-def fate_of(decided: Decided, *, windowed: bool, pending: bool, ids: bool) -> EventOutcome:
-    """Returns the outcome of an event that came to a bolt. ``ids``: True if windows list the ids of their events."""
+def outcome_of(decided: AnswerDecision, *, windowed: bool, pending: bool, has_ids: bool) -> EventOutcome:
+    """Returns the outcome of an event that came to a bolt. ``has_ids``: True if windows list ids of events."""
     decision = decided["decision"]
     if decision in _BY_DECISION:
         return _BY_DECISION[decision]
-    if decision.startswith("adjusted") and (windowed or pending or not ids):
+    if decision.startswith("adjusted") and (windowed or pending or not has_ids):
         return EventOutcome.ADJUSTED
     if pending and not windowed:
         return EventOutcome.PENDING
-    return EventOutcome.WINDOWED if windowed or not ids else EventOutcome.NOWHERE
+    return EventOutcome.WINDOWED if windowed or not has_ids else EventOutcome.NOWHERE
 
 
 # The moments of a run at one bolt, in order of processing time: its arrivals, ticks and firings.
@@ -124,9 +124,9 @@ class RunMoment:
     """Number of the event in the scenario, from 1; None for an event that another bolt made."""
     at: int | None = None
     """Position of the event on the axis."""
-    own: int | None = None
+    own_time: int | None = None
     """The original time of the event."""
-    fate: EventOutcome | None = None
+    outcome: EventOutcome | None = None
     mark: int | None = None
     """The watermark with which the event was compared."""
     source: str | None = None
@@ -139,26 +139,26 @@ class RunMoment:
     """The step of the scenario."""
 
     @property
-    def late_by(self) -> int | None:
+    def micros_late(self) -> int | None:
         """How far the event is behind the watermark, if it came too late; else None."""
         if (
-            self.fate not in (EventOutcome.LATE, EventOutcome.DROPPED)
+            self.outcome not in (EventOutcome.LATE, EventOutcome.DROPPED)
             or self.mark is None
-            or self.own is None
-            or self.own > self.mark
+            or self.own_time is None
+            or self.own_time > self.mark
         ):
             return None
-        return self.mark - self.own
+        return self.mark - self.own_time
 
 
-Taken: TypeAlias = "dict[str | None, deque[int | None]]"
+WatermarksById: TypeAlias = "dict[str | None, deque[int | None]]"
 """For each event id, the watermark after each event with that id, in order of arrival."""
 
 
 class RunMoments:
     """Builds the moments of one bolt."""
 
-    def __init__(self, scenario: Scenario, answer: Replayed, trace: BoltTrace) -> None:
+    def __init__(self, scenario: Scenario, answer: ReplayResult, trace: BoltTrace) -> None:
         self.scenario, self.trace = scenario, trace
         self.answer = replace(
             answer,
@@ -167,14 +167,14 @@ class RunMoments:
             clocks=trace.clocks,
             events=trace.events,
         )
-        self.numbers = list(trace.windows)
-        self.decided = _Decided(trace)
-        self.windowed = {name for window in trace.windows.values() for name in known_ids(window["events"])}
-        self.pending = set(known_ids(trace.pending))
-        self.ids = any(decided["event"] is not None for decided in trace.decisions)
-        self.after = {batch.batch: batch for batch in trace.batches}
+        self.window_numbers = list(trace.windows)
+        self.decisions = _Decisions(trace)
+        self.windowed_ids = {name for window in trace.windows.values() for name in known_ids(window["events"])}
+        self.pending_ids = set(known_ids(trace.pending))
+        self.has_ids = any(decided["event"] is not None for decided in trace.decisions)
+        self.bolt_after_batch = {batch.batch: batch for batch in trace.batches}
         self.by_arrival = goes_by_arrival(scenario, trace)
-        self.arrived = 0
+        self.arrived_count = 0
         self.clock: int | None = None
         self.watermark: int | None = None
 
@@ -186,18 +186,18 @@ class RunMoments:
         return found
 
     def _moments(self) -> Iterator[RunMoment]:
-        ends, batch = deque(planned.end for planned in script(self.scenario)), 0
+        batch_ends, batch = deque(planned.end for planned in script(self.scenario)), 0
         watermarks, clocks = iter(self.trace.watermarks), iter(self.trace.clocks)
-        taken: Taken = defaultdict(deque)
+        watermarks_by_id: WatermarksById = defaultdict(deque)
         for event in self.trace.events:
-            taken[event["id"]].append(event["watermark"])
-        for done, (step, before, after) in enumerate(placed(self.scenario, self.answer), 1):
+            watermarks_by_id[event["id"]].append(event["watermark"])
+        for done, (step, before, after) in enumerate(place_windows(self.scenario, self.answer), 1):
             if isinstance(step, EventStep | ClockStep) and step.moved is not None:
                 self.clock = step.moved
-            yield from (self._window(number, batch) for number in before)
+            yield from (self._window_moment(number, batch) for number in before)
             match step:
                 case EventStep():
-                    yield self._event(step, batch, taken)
+                    yield self._event_moment(step, batch, watermarks_by_id)
                 case TickStep():
                     yield self._moment("tick", batch, step, next(watermarks, None))
                 case ClockStep():
@@ -210,49 +210,49 @@ class RunMoments:
                     yield self._moment("end", batch, step)
                 case ExpectStep():
                     pass
-            while ends and ends[0] <= done:
-                ends.popleft()
-                yield from self._derived(batch)
-                known = self.after.get(batch)
-                self._reach(None if known is None else known.watermark)
+            while batch_ends and batch_ends[0] <= done:
+                batch_ends.popleft()
+                yield from self._events_of_other_bolts(batch)
+                bolt_batch = self.bolt_after_batch.get(batch)
+                self._raise_watermark(None if bolt_batch is None else bolt_batch.watermark)
                 batch += 1
-            yield from (self._window(number, self.answer.windows[number]["batch"]) for number in after)
+            yield from (self._window_moment(number, self.answer.windows[number]["batch"]) for number in after)
 
     def _moment(self, kind: str, batch: int, step: Any, watermark: int | None = None) -> RunMoment:
-        self._reach(watermark if self.trace.event_time else None)
+        self._raise_watermark(watermark if self.trace.event_time else None)
         return RunMoment(kind=kind, batch=batch, clock=self.clock, watermark=self.watermark, step=step)
 
-    def _reach(self, watermark: int | None) -> None:
+    def _raise_watermark(self, watermark: int | None) -> None:
         if watermark is not None:
             self.watermark = watermark if self.watermark is None else max(watermark, self.watermark)
 
-    def _window(self, place: int, batch: int) -> RunMoment:
+    def _window_moment(self, index: int, batch: int) -> RunMoment:
         moment = self._moment("window", batch, None)
-        moment.window = self.numbers[place]
+        moment.window = self.window_numbers[index]
         return moment
 
-    def _event(self, step: EventStep, batch: int, taken: Taken) -> RunMoment:
-        self.arrived += 1
-        decided = self.decided.of(step, self.arrived - 1, batch)
-        marks = taken[step.id] or taken[None]
+    def _event_moment(self, step: EventStep, batch: int, watermarks_by_id: WatermarksById) -> RunMoment:
+        self.arrived_count += 1
+        decided = self.decisions.take(step, self.arrived_count - 1, batch)
+        marks = watermarks_by_id[step.id] or watermarks_by_id[None]
         if marks and decided is not None:
-            self._reach(marks.popleft())
+            self._raise_watermark(marks.popleft())
         moment = self._moment("event", batch, step)
-        moment.event, moment.arrival = step.id, self.arrived
+        moment.event, moment.arrival = step.id, self.arrived_count
         moment.clock = self._arrival_time(step) or moment.clock
-        reason = self.trace.invalid.get(self.arrived - 1)
+        reason = self.trace.invalid.get(self.arrived_count - 1)
         if reason is not None and decided is None:
-            moment.fate, moment.reason = EventOutcome.INVALID, reason
+            moment.outcome, moment.reason = EventOutcome.INVALID, reason
         elif decided is None:
-            moment.fate = EventOutcome.ELSEWHERE
+            moment.outcome = EventOutcome.ELSEWHERE
         else:
-            self._note_decision(moment, decided)
+            self._add_decision(moment, decided)
             moment.source = self._source(step, decided)
             field = self.scenario.rules.watermark_field
             if field is not None and self.scenario.is_watermark(step):
-                moment.at = moment.own = moment_of(step.event[field])
+                moment.at = moment.own_time = moment_of(step.event[field])
         if self.by_arrival:
-            moment.at = self.arrived
+            moment.at = self.arrived_count
         return moment
 
     def _arrival_time(self, step: EventStep) -> int | None:
@@ -264,34 +264,34 @@ class RunMoments:
         except ScenarioError:
             return None
 
-    def _note_decision(self, moment: RunMoment, decided: Decided) -> None:
+    def _add_decision(self, moment: RunMoment, decided: AnswerDecision) -> None:
         name = decided["event"]
-        windowed, pending = name in self.windowed, name in self.pending
-        moment.fate = fate_of(decided, windowed=windowed, pending=pending, ids=self.ids)
-        moment.own, moment.mark, moment.reason = decided["time"], decided["mark"], decided["reason"]
+        windowed, pending = name in self.windowed_ids, name in self.pending_ids
+        moment.outcome = outcome_of(decided, windowed=windowed, pending=pending, has_ids=self.has_ids)
+        moment.own_time, moment.mark, moment.reason = decided["time"], decided["mark"], decided["reason"]
         moment.at = decided["time"] if decided["assigned"] is None else decided["assigned"]
-        if moment.fate is EventOutcome.ADJUSTED and self.scenario.bolt is not None:
-            moment.own = self.scenario.event_time(moment.step) or moment.own
+        if moment.outcome is EventOutcome.ADJUSTED and self.scenario.bolt is not None:
+            moment.own_time = self.scenario.event_time(moment.step) or moment.own_time
         if name is not None and name in self.trace.refused:
-            moment.fate, moment.reason = EventOutcome.INVALID, self.trace.refused[name]
-        elif moment.fate is EventOutcome.INVALID:
-            moment.reason = self.trace.invalid.get(self.arrived - 1)
+            moment.outcome, moment.reason = EventOutcome.INVALID, self.trace.refused[name]
+        elif moment.outcome is EventOutcome.INVALID:
+            moment.reason = self.trace.invalid.get(self.arrived_count - 1)
 
-    def _source(self, step: EventStep, decided: Decided) -> str:
+    def _source(self, step: EventStep, decided: AnswerDecision) -> str:
         """Returns the name of an event's source of marks, as in reports of batches."""
         column = self.trace.settings.watermark_partition
         value = step.event.get(column) if isinstance(column, str) else None
         return decided["input"] if value is None else f"{decided['input']}\t{value}"
 
-    def _derived(self, batch: int) -> Iterator[RunMoment]:
+    def _events_of_other_bolts(self, batch: int) -> Iterator[RunMoment]:
         """Yields the events of a batch that are not steps: rows of other bolts."""
-        for decided in self.decided.rest(batch):
+        for decided in self.decisions.untaken(batch):
             moment = self._moment("event", batch, None)
             moment.event = decided["event"] or f"{decided['input']} {decided['seq']}"
-            self._note_decision(moment, decided)
+            self._add_decision(moment, decided)
             if self.by_arrival:
-                self.arrived += 1
-                moment.at = self.arrived
+                self.arrived_count += 1
+                moment.at = self.arrived_count
             yield moment
 
 
@@ -306,14 +306,14 @@ def goes_by_arrival(scenario: Scenario, trace: BoltTrace) -> bool:
     return no_ends or not (trace.event_time or scenario.has_clock)
 
 
-class _Decided:
+class _Decisions:
     """The decisions of a bolt, looked up by the events of a scenario."""
 
     def __init__(self, trace: BoltTrace) -> None:
         self._from_bolts = trace.from_bolts
-        self._by_row: dict[int, Decided] = {}
-        self._by_id: dict[str, deque[Decided]] = defaultdict(deque)
-        self._of_batch: dict[int, list[Decided]] = defaultdict(list)
+        self._by_row: dict[int, AnswerDecision] = {}
+        self._by_id: dict[str, deque[AnswerDecision]] = defaultdict(deque)
+        self._of_batch: dict[int, list[AnswerDecision]] = defaultdict(list)
         """The decisions of each batch about rows without a number in the scenario."""
         seen = set()
         for decided in trace.decisions:
@@ -330,22 +330,22 @@ class _Decided:
                 self._by_id[decided["event"]].append(decided)
         self._taken: set[int] = set()
 
-    def of(self, step: EventStep, number: int, batch: int) -> Decided | None:
+    def take(self, step: EventStep, number: int, batch: int) -> AnswerDecision | None:
         """Returns the decision about an event of the scenario; None if it did not come to the bolt."""
         found = self._by_row.pop(number, None)
         if found is None and self._by_id[step.id]:
             found = self._by_id[step.id].popleft()
         if found is None:  # without ids, the order of arrival on the stream identifies it
-            found = next((each for each in self.rest(batch) if self._nameless(each, step)), None)
+            found = next((each for each in self.untaken(batch) if self._may_be_event(each, step)), None)
         if found is not None:
             self._taken.add(id(found))
         return found
 
-    def rest(self, batch: int) -> Iterator[Decided]:
+    def untaken(self, batch: int) -> Iterator[AnswerDecision]:
         """Yields the decisions of a batch that belong to no event of the scenario so far."""
         return (each for each in self._of_batch[batch] if id(each) not in self._taken)
 
-    def _nameless(self, decided: Decided, step: EventStep) -> bool:
+    def _may_be_event(self, decided: AnswerDecision, step: EventStep) -> bool:
         component = decided["input"].split(".", 1)[0]
         return (
             decided["event"] is None and decided["input"] not in self._from_bolts and step.stream in (None, component)
@@ -364,7 +364,7 @@ class _Progress:
     arrived: set[str] = field(default_factory=set)
     """The ids of the events so far."""
 
-    def reach(self, watermark: int | None) -> None:
+    def raise_watermark(self, watermark: int | None) -> None:
         """Records a watermark, unless it is None."""
         if watermark is not None:
             self.watermark = max(watermark, self.watermark)
@@ -382,7 +382,7 @@ class _Waiting:
     def __init__(self, windows: Iterable[AnswerWindow]) -> None:
         self._windows = deque(enumerate(windows))
 
-    def allowed(self, batch: int, progress: _Progress) -> Iterator[int]:
+    def due_within(self, batch: int, progress: _Progress) -> Iterator[int]:
         """Yields the next windows that are due within the present batch."""
         while self._windows and self._windows[0][1]["batch"] == batch and progress.allows(self._windows[0][1]):
             yield self._windows.popleft()[0]
@@ -393,7 +393,9 @@ class _Waiting:
             yield self._windows.popleft()[0]
 
 
-def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
+def place_windows(
+    scenario: Scenario, answer: ReplayResult
+) -> Iterator[tuple[ScenarioStep | None, list[int], list[int]]]:
     """Yields each step with the windows that fired just before the step (if it moved the clock first), and after.
 
     The trace has the batch in which a window fired, and the watermark or clock from which it was due. In a batch of
@@ -401,27 +403,27 @@ def placed(scenario: Scenario, answer: Replayed) -> Iterator[tuple[ScenarioStep 
     """
     waiting, progress = _Waiting(answer.windows), _Progress(scenario.first_clock)
     watermarks, clocks = iter(answer.watermarks), iter(answer.clocks)
-    by_event = {event["id"]: event["watermark"] for event in answer.events}
-    ends, batch = deque(planned.end for planned in script(scenario)), 0
+    watermark_after = {event["id"]: event["watermark"] for event in answer.events}
+    batch_ends, batch = deque(planned.end for planned in script(scenario)), 0
     for done, step in enumerate(scenario.steps, 1):
         before: list[int] = []
         if isinstance(step, EventStep | ClockStep) and step.moved is not None:
             progress.clock = step.moved
-            before = list(waiting.allowed(batch, progress)) if isinstance(step, EventStep) else []
+            before = list(waiting.due_within(batch, progress)) if isinstance(step, EventStep) else []
         match step:
             case EventStep():
                 progress.arrived.add(step.id)
-                progress.reach(by_event.get(step.id))
+                progress.raise_watermark(watermark_after.get(step.id))
             case TickStep():
-                progress.reach(next(watermarks, None))
+                progress.raise_watermark(next(watermarks, None))
             case ClockStep():
-                progress.reach(next(clocks, None))
-        after = list(waiting.allowed(batch, progress))
-        while ends and ends[0] <= done:
-            ends.popleft()
+                progress.raise_watermark(next(clocks, None))
+        after = list(waiting.due_within(batch, progress))
+        while batch_ends and batch_ends[0] <= done:
+            batch_ends.popleft()
             after += waiting.up_to(batch)
             batch += 1
         yield step, before, after
-    left = list(waiting.up_to(math.inf))
-    if left:
-        yield None, [], left
+    unplaced = list(waiting.up_to(math.inf))
+    if unplaced:
+        yield None, [], unplaced

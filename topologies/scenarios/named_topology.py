@@ -16,7 +16,7 @@ from manager.remote import is_transient
 from topologies.engine.failures import line_of
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph
-from topologies.step.config_files import is_step, load_step
+from topologies.step.config_files import load_step, names_step_file
 from windowing.errors import USER_EXCEPTIONS, ConfigError, WindboltError
 
 
@@ -25,7 +25,7 @@ def load_topology(reference: str) -> Graph:
 
     The file of a step (``.conf``, ``.hocon``, ``.yaml``, ``.yml``, ``.json``) is itself a topology.
     """
-    if is_step(reference):
+    if names_step_file(reference):
         from topologies.step.compile_step import step_problems, step_topology
 
         problems = partial(step_problems, load=True, complete=True)
@@ -42,7 +42,7 @@ def load_topology(reference: str) -> Graph:
     module = load_module(place) if place.endswith(".py") else _import(place)
     found = getattr(module, name, None)
     if callable(found) and not isinstance(found, (Graph, GraphBuilder)):
-        found = _run(found, reference, os.path.dirname(place))
+        found = _run_users_code(found, reference, os.path.dirname(place))
     if isinstance(found, GraphBuilder):
         found = found.build()
     if not isinstance(found, Graph):
@@ -63,9 +63,9 @@ def load_module(path: str) -> ModuleType:
         raise ConfigError(f"there is no file {path!r}", do="correct the path")
     name = os.path.splitext(os.path.basename(full))[0]
     folder = os.path.dirname(full)
-    _refuse_hiding(folder)
-    _refuse_taken(name, path)
-    _load_hidden(folder)
+    _refuse_names_of_packages(folder)
+    _refuse_names_of_modules(name, path)
+    _load_before_hiding(folder)
     spec = importlib.util.spec_from_file_location(name, full)
     assert spec is not None
     loader = spec.loader
@@ -73,24 +73,24 @@ def load_module(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, folder)
-    _run(lambda: loader.exec_module(module), path, folder)
+    _run_users_code(lambda: loader.exec_module(module), path, folder)
     return module
 
 
 def _import(name: str) -> ModuleType:
     folder = os.getcwd()
-    _refuse_hiding(folder)
-    _refuse_taken(name.partition(".")[0], name, folder)
-    _load_hidden(folder)
+    _refuse_names_of_packages(folder)
+    _refuse_names_of_modules(name.partition(".")[0], name, folder)
+    _load_before_hiding(folder)
     sys.path.insert(0, folder)
-    _run(lambda: importlib.import_module(name), name, folder)
+    _run_users_code(lambda: importlib.import_module(name), name, folder)
     return sys.modules[name]
 
 
 _PACKAGES = ("windbolt", "windowing", "policies", "manager", "topologies")
 
 
-def _refuse_hiding(folder: str) -> None:
+def _refuse_names_of_packages(folder: str) -> None:
     """Raises an error if the file of a topology, or a module in the same folder, has the name of a package of
     windbolt."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -106,18 +106,18 @@ def _refuse_hiding(folder: str) -> None:
         )
 
 
-_NEEDED = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "typer", "yaml"})
+_NEEDED_MODULES = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "typer", "yaml"})
 """Modules that windbolt and Spark load, some only on demand."""
 _WITH_EFFECTS = frozenset({"antigravity", "this"})
 """Modules of Python's standard library that open a browser, or print, when they are loaded."""
 
 
-def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
+def _refuse_names_of_modules(name: str, place: str, folder: str | None = None) -> None:
     """Refuses a topology's module with the name of a standard module, or of a module that windbolt needs, because
     importers of that name would get the topology. With ``folder``, refuses only modules found there."""
     if folder is not None and not os.path.exists(os.path.join(folder, f"{name}.py")):
         return
-    if name in sys.stdlib_module_names or name in _NEEDED:
+    if name in sys.stdlib_module_names or name in _NEEDED_MODULES:
         owner = "Python's own library" if name in sys.stdlib_module_names else "a package that windbolt uses"
         raise ConfigError(
             f"{place} cannot be used",
@@ -126,7 +126,7 @@ def _refuse_taken(name: str, place: str, folder: str | None = None) -> None:
         )
 
 
-def _load_hidden(folder: str) -> None:
+def _load_before_hiding(folder: str) -> None:
     """Loads the modules that files in a folder would hide once the folder is searched first: standard modules, and
     those that windbolt needs. Later imports then find the loaded ones."""
     for name in _hidden_by(folder):
@@ -136,14 +136,14 @@ def _load_hidden(folder: str) -> None:
 
 def _hidden_by(folder: str) -> list[str]:
     """Returns the names of the modules that a folder would hide."""
-    names = sorted((sys.stdlib_module_names | _NEEDED) - _WITH_EFFECTS)
+    names = sorted((sys.stdlib_module_names | _NEEDED_MODULES) - _WITH_EFFECTS)
     return [name for name in names if os.path.isfile(os.path.join(folder, f"{name}.py"))]
 
 
-Loaded = TypeVar("Loaded")
+LoadResult = TypeVar("LoadResult")
 
 
-def _run(load: Callable[[], Loaded], place: str, folder: str) -> Loaded:
+def _run_users_code(load: Callable[[], LoadResult], place: str, folder: str) -> LoadResult:
     try:
         return load()
     except WindboltError:

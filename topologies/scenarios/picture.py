@@ -12,9 +12,9 @@ from typing import Any
 
 from manager.watermarks import input_of, shown_partition
 from topologies.scenarios.moments import EventOutcome, RunMoment, RunMoments, goes_by_arrival, known_ids
-from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, Replayed
+from topologies.scenarios.scenario_answer import AnswerWindow, BoltTrace, ReplayResult
 from topologies.scenarios.scenario_model import Scenario
-from topologies.scenarios.timeline_axis import AxisTimes, WindowGrid, cuts_of
+from topologies.scenarios.timeline_axis import AxisTimes, WindowGrid, cut_points
 from windowing.durations import Duration
 from windowing.settings.kinds import Session
 from windowing.settings.rules import LateBy
@@ -36,20 +36,20 @@ class Scale:
         """``unit``: length of a usual window in microseconds, which must be wide enough to see. ``windows``: their
         number, because few windows need no wide axis, however short they are."""
         points = sorted({at for at in times if at != FOREVER}) or [0]
-        cuts = cuts_of(points)
+        cuts = cut_points(points)
         parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
         self.spans = [(part[0], part[-1]) for part in parts]
         total = sum(high - low for low, high in self.spans) or 1
-        wanted = _NARROWEST if not unit else min(total / unit * _WINDOW, _NARROWEST + 2 * _WINDOW * windows)
-        self.width = round(min(max(wanted, _NARROWEST), _WIDEST))
+        wanted_width = _NARROWEST if not unit else min(total / unit * _WINDOW, _NARROWEST + 2 * _WINDOW * windows)
+        self.width = round(min(max(wanted_width, _NARROWEST), _WIDEST))
         spare = self.width - 2 * MARGIN - BREAK * (len(parts) - 1) - _LEAST * len(parts)
-        self.places: list[tuple[float, float]] = []
+        self.pixel_spans: list[tuple[float, float]] = []
         x = float(MARGIN)
         for low, high in self.spans:
-            last = x + _LEAST + spare * (high - low) / total
-            self.places.append((x, last))
-            x = last + BREAK
-        self.breaks = [last for _, last in self.places[:-1]]
+            right = x + _LEAST + spare * (high - low) / total
+            self.pixel_spans.append((x, right))
+            x = right + BREAK
+        self.breaks = [right for _, right in self.pixel_spans[:-1]]
         """Positions where cuts begin."""
 
     def __call__(self, at: int) -> float:
@@ -57,16 +57,16 @@ class Scale:
         if at == FOREVER:
             return float(self.width)
         part = max(0, bisect_right([low for low, _ in self.spans], at) - 1)
-        (low, high), (first, last) = self.spans[part], self.places[part]
+        (low, high), (left, right) = self.spans[part], self.pixel_spans[part]
         if high == low:
-            return (first + last) / 2 if at == low else last
-        return first + (min(max(at, low), high) - low) * (last - first) / (high - low)
+            return (left + right) / 2 if at == low else right
+        return left + (min(max(at, low), high) - low) * (right - left) / (high - low)
 
     def ticks(self, show: AxisTimes) -> Iterator[tuple[float, str]]:
         """Yields the labels of the axis, with their positions."""
         free = 0.0
-        for (low, high), (first, last) in zip(self.spans, self.places, strict=True):
-            pixels = max(last - first, 1.0)
+        for (low, high), (left, right) in zip(self.spans, self.pixel_spans, strict=True):
+            pixels = max(right - left, 1.0)
             step = show.step(max(round(LABEL * (high - low) / pixels), 1))
             for at in list(range(-(-low // step) * step, high + 1, step)) if high > low else [low]:
                 x = self(at)
@@ -87,8 +87,8 @@ class BoxExtent:
 
     low: int
     high: int
-    first: int
-    last: int
+    first_row: int
+    last_row: int
     """Last row of the extent, which ends in the middle of that row."""
 
 
@@ -102,43 +102,45 @@ class WindowBox:
     low: int
     """Start and end of the box on the axis."""
     high: int
-    opened: int
+    opened_row: int
     """Row of its first event."""
-    fired: list[int] = field(default_factory=list)
-    windows: list[int] = field(default_factory=list)
+    firing_rows: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     """The numbers of its firings, in order."""
-    closed: int | None = None
+    closed_row: int | None = None
     """The row of its last firing; None if it is still open at the end of the run."""
     extents: list[BoxExtent] = field(default_factory=list)
 
 
-def boxes_of(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -> list[WindowBox]:
+def window_boxes(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int) -> list[WindowBox]:
     """Returns the boxes of all windows that fired, in order of their first firing, then of those that are still
     open."""
-    rows = {moment.event: moment for moment in moments if moment.at is not None and moment.fate not in _OUTSIDE}
-    fired = {moment.window: moment.number for moment in moments if moment.window is not None}
+    moments_by_event = {
+        moment.event: moment for moment in moments if moment.at is not None and moment.outcome not in _OUTSIDE
+    }
+    rows_of_firings = {moment.window: moment.number for moment in moments if moment.window is not None}
     last_row = moments[-1].number if moments else 0
     groups: dict[str, list[int]] = defaultdict(list)
     for number, window in trace.windows.items():
-        groups[_identity(number, window)].append(number)
+        groups[_identity_of_window(number, window)].append(number)
     found = []
-    for numbers in groups.values():
-        windows = [trace.windows[number] for number in numbers]
-        names = {name for window in windows for name in known_ids(window["events"]) if name in rows}
-        events = sorted((rows[name] for name in names), key=lambda moment: moment.number)
-        box = _box(windows, events, fired[numbers[0]])
+    for firings in groups.values():
+        windows = [trace.windows[number] for number in firings]
+        names = {name for window in windows for name in known_ids(window["events"]) if name in moments_by_event}
+        events = sorted((moments_by_event[name] for name in names), key=lambda moment: moment.number)
+        box = _box(windows, events, rows_of_firings[firings[0]])
         if box is None:
             continue
-        box.windows, box.fired = numbers, [fired[number] for number in numbers]
+        box.numbers, box.firing_rows = firings, [rows_of_firings[number] for number in firings]
         pane = windows[-1].get("pane")
-        box.closed = box.fired[-1] if pane is None or pane["last"] else None
-        top = last_row if box.closed is None else box.closed
+        box.closed_row = box.firing_rows[-1] if pane is None or pane["last"] else None
+        top = last_row if box.closed_row is None else box.closed_row
         box.extents = _extents(box, events, trace, windows[-1], top)
         found.append(box)
     return [*found, *_still_open(moments, trace, first_clock, last_row)]
 
 
-def _identity(number: int, window: AnswerWindow) -> str:
+def _identity_of_window(number: int, window: AnswerWindow) -> str:
     """Returns an id that all firings of a window share; without panes each firing is a window of its own."""
     if "pane" not in window:
         return str(number)
@@ -146,7 +148,7 @@ def _identity(number: int, window: AnswerWindow) -> str:
     return json.dumps(own, default=str)
 
 
-def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: int) -> WindowBox | None:
+def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], first_firing: int) -> WindowBox | None:
     """Returns the box without its firings; None if its position is unknown."""
     window, places = windows[0], [moment.at for moment in events if moment.at is not None]
     start, end = window["start"], window["end"]
@@ -161,8 +163,8 @@ def _box(windows: Sequence[AnswerWindow], events: Sequence[RunMoment], fired: in
         high = max([low, *places])
     if low is None or high is None:
         return None
-    opened = min((moment.number for moment in events if moment.number <= fired), default=fired)
-    return WindowBox(start, end, window["brackets"], low, high, opened)
+    opened_row = min((moment.number for moment in events if moment.number <= first_firing), default=first_firing)
+    return WindowBox(start, end, window["brackets"], low, high, opened_row)
 
 
 def _extents(
@@ -172,7 +174,7 @@ def _extents(
     kinds = trace.settings.kinds
     kind = kinds[window.get("kind", 0)] if kinds else None
     if not isinstance(kind, Session) or kind.gap_field is not None or len(events) < 2 or box.end is None:
-        return [BoxExtent(box.low, box.high, box.opened, top)]
+        return [BoxExtent(box.low, box.high, box.opened_row, top)]
     ends = [moment.number for moment in events[1:]] + [top]
     found = []
     for count, (moment, last) in enumerate(zip(events, ends, strict=True), 1):
@@ -201,7 +203,7 @@ def _still_open(moments: Sequence[RunMoment], trace: BoltTrace, first_clock: int
     known = {(window["start"], window["end"]) for window in trace.windows.values()}
     opened: dict[tuple[int, int], int] = {}
     for moment in moments:
-        if moment.event in trace.pending and moment.at is not None and moment.fate is not EventOutcome.LATE:
+        if moment.event in trace.pending and moment.at is not None and moment.outcome is not EventOutcome.LATE:
             for window in grid.holding(moment.at):
                 if window not in known:
                     opened.setdefault(window, moment.number)
@@ -292,7 +294,7 @@ def ideal_line(moments: Sequence[RunMoment], *, by_arrival: bool) -> tuple[Line,
     for moment in moments:
         if (
             moment.at is not None
-            and moment.fate not in (EventOutcome.EARLY, EventOutcome.INVALID)
+            and moment.outcome not in (EventOutcome.EARLY, EventOutcome.INVALID)
             and moment.at != FOREVER
         ):
             furthest.append((moment.number, max([moment.at, *(at for _, at in furthest[-1:])])))
@@ -318,13 +320,13 @@ class Stories:
     def __init__(self, moments: Sequence[RunMoment], trace: BoltTrace, show: AxisTimes, first_clock: int) -> None:
         self.moments, self.trace, self.show = moments, trace, show
         self.grid = WindowGrid.of(trace.settings, first_clock) if trace.event_time else None
-        self.rows = {moment.window: moment for moment in moments if moment.window is not None}
-        self.holding: dict[str, list[int]] = {}
+        self.firing_moments = {moment.window: moment for moment in moments if moment.window is not None}
+        self.windows_holding: dict[str, list[int]] = {}
         for number, window in trace.windows.items():
             for name in known_ids(window["events"]):
-                self.holding.setdefault(name, []).append(number)
+                self.windows_holding.setdefault(name, []).append(number)
 
-    def of(self, moment: RunMoment) -> str:
+    def tell(self, moment: RunMoment) -> str:
         """Describes a moment of the run."""
         match moment.kind:
             case "event":
@@ -342,73 +344,75 @@ class Stories:
     def _event(self, moment: RunMoment) -> str:
         came = f" at {self._time(moment.clock)}" if moment.clock is not None else ""
         arrived = f", as event {moment.arrival}" if moment.arrival is not None else ""
-        if moment.fate is EventOutcome.ELSEWHERE:
+        if moment.outcome is EventOutcome.ELSEWHERE:
             return f"{moment.event} came{came}{arrived}. It does not come to this bolt."
-        if moment.fate is EventOutcome.WATERMARK:
-            return f"{moment.event} is not an event: the source says that time has reached {self._time(moment.own)}."
-        when = self._when(moment)
-        time = f"{moment.event} has the time {self._time(moment.own)}. " if moment.own is not None else ""
+        if moment.outcome is EventOutcome.WATERMARK:
+            return (
+                f"{moment.event} is not an event: the source says that time has reached {self._time(moment.own_time)}."
+            )
+        when = self._watermark_then(moment)
+        time = f"{moment.event} has the time {self._time(moment.own_time)}. " if moment.own_time is not None else ""
         if not self.trace.event_time:
-            return f"{moment.event} came{came}{arrived}. {self._fate(moment)}"
-        return f"{time}{'It' if time else moment.event} came{came}{arrived}, {when}. {self._fate(moment)}"
+            return f"{moment.event} came{came}{arrived}. {self._outcome(moment)}"
+        return f"{time}{'It' if time else moment.event} came{came}{arrived}, {when}. {self._outcome(moment)}"
 
-    def _when(self, moment: RunMoment) -> str:
-        known = moment.mark
-        if known is None:
+    def _watermark_then(self, moment: RunMoment) -> str:
+        mark = moment.mark
+        if mark is None:
             return "before there was a watermark"
-        return f"when the watermark was {self._time(known)}"
+        return f"when the watermark was {self._time(mark)}"
 
-    def _fate(self, moment: RunMoment) -> str:
-        by_fate = {
+    def _outcome(self, moment: RunMoment) -> str:
+        by_outcome = {
             EventOutcome.EARLY: f"It is too early: {moment.reason}.",
             EventOutcome.DUPLICATE: "A message with its id had been taken in already, so it does not count again.",
             EventOutcome.INVALID: f"The bolt cannot use it: {moment.reason or 'no time'}.",
             EventOutcome.NOWHERE: "It was taken in, but no window that fired holds it.",
         }
-        if moment.fate in by_fate:
-            return by_fate[moment.fate]
-        if moment.fate in (EventOutcome.LATE, EventOutcome.DROPPED):
+        if moment.outcome in by_outcome:
+            return by_outcome[moment.outcome]
+        if moment.outcome in (EventOutcome.LATE, EventOutcome.DROPPED):
             return self._late(moment)
-        adjusted = f"It was given the time {self._time(moment.at)}. " if moment.fate is EventOutcome.ADJUSTED else ""
+        adjusted = f"It was given the time {self._time(moment.at)}. " if moment.outcome is EventOutcome.ADJUSTED else ""
         return f"{adjusted}{self._windows(moment)}"
 
     def _windows(self, moment: RunMoment) -> str:
-        numbers = self.holding.get(moment.event, [])
-        if moment.fate is EventOutcome.PENDING or moment.event in self.trace.pending:
+        numbers = self.windows_holding.get(moment.event, [])
+        if moment.outcome is EventOutcome.PENDING or moment.event in self.trace.pending:
             waits = "It waits: a window that may hold it had not fired when the run ended."
-            return f"{self._are_in(numbers)} {waits}" if numbers else waits
+            return f"{self._in_windows(numbers)} {waits}" if numbers else waits
         if not numbers:
             return "It was taken in; which windows hold it is unknown, as no column id reaches the bolt."
-        return self._are_in(numbers)
+        return self._in_windows(numbers)
 
-    def _are_in(self, numbers: Sequence[int]) -> str:
+    def _in_windows(self, numbers: Sequence[int]) -> str:
         shown = [f"#{number} {self.extent(self.trace.windows[number])}" for number in numbers[:4]]
         more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
         return f"It is in window{'s' if len(numbers) > 1 else ''} {', '.join(shown)}{more}."
 
     def _late(self, moment: RunMoment) -> str:
-        by = f" by {Duration(moment.late_by)}" if moment.late_by else ""
-        dropped = " The bolt is told to drop such events." if moment.fate is EventOutcome.DROPPED else ""
+        by = f" by {Duration(moment.micros_late)}" if moment.micros_late else ""
+        dropped = " The bolt is told to drop such events." if moment.outcome is EventOutcome.DROPPED else ""
         stream = self.trace.settings.late_stream
         went = f" It went to the stream {stream!r}." if stream and not dropped else ""
         return f"It was late{by}: {self._why_late(moment)}.{dropped}{went}"
 
     def _why_late(self, moment: RunMoment) -> str:
-        own = [] if self.grid is None or moment.own is None else self.grid.holding(moment.own)
-        sentences = [self._was(window, moment) for window in own[-3:]]
-        passed = f"{moment.reason or 'the watermark had passed its time'}"
+        own_windows = [] if self.grid is None or moment.own_time is None else self.grid.holding(moment.own_time)
+        sentences = [self._state_of_window(window, moment) for window in own_windows[-3:]]
+        reason = f"{moment.reason or 'the watermark had passed its time'}"
         if not sentences:
-            return passed
-        still = self.trace.settings.late_by is LateBy.WATERMARK and any("open" in each for each in sentences)
-        rule = ", and this bolt turns away all that is behind the watermark" if still else ""
-        return f"{passed}. {' '.join(sentences)}{rule}".rstrip(".")
+            return reason
+        though_open = self.trace.settings.late_by is LateBy.WATERMARK and any("open" in each for each in sentences)
+        rule = ", and this bolt turns away all that is behind the watermark" if though_open else ""
+        return f"{reason}. {' '.join(sentences)}{rule}".rstrip(".")
 
-    def _was(self, window: tuple[int, int], moment: RunMoment) -> str:
+    def _state_of_window(self, window: tuple[int, int], moment: RunMoment) -> str:
         """Describes the state, when a late event came, of the window that would have held it."""
         extent = self._between(*window)
         for number, fired in self.trace.windows.items():
-            if (fired["start"], fired["end"]) == window and self.rows[number].number < moment.number:
-                reached = self.rows[number].watermark
+            if (fired["start"], fired["end"]) == window and self.firing_moments[number].number < moment.number:
+                reached = self.firing_moments[number].watermark
                 when = f", when the watermark reached {self._time(reached)}" if reached else ""
                 return f"Its window {extent} had fired (#{number}){when}."
         if moment.mark is not None and window[1] > moment.mark:
@@ -541,20 +545,20 @@ class Picture:
     """For each window number, a description of the window's bounds."""
 
 
-def pictures(scenario: Scenario, answer: Replayed) -> list[Picture]:
+def pictures(scenario: Scenario, answer: ReplayResult) -> list[Picture]:
     """Returns a picture for each windowed bolt of a run, in the order of the topology."""
     return [_picture(scenario, answer, trace) for trace in answer.traces]
 
 
-def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
+def _picture(scenario: Scenario, answer: ReplayResult, trace: BoltTrace) -> Picture:
     moments = RunMoments(scenario, answer, trace).all()
-    boxes = boxes_of(moments, trace, scenario.first_clock)
+    boxes = window_boxes(moments, trace, scenario.first_clock)
     arrivals = goes_by_arrival(scenario, trace)
     watermark = watermark_line(moments)
     sources = source_lines(moments, trace)
     ideal, is_clock = ideal_line(moments, by_arrival=arrivals)
-    drawn = [] if arrivals else [watermark, *sources, ideal]
-    times = [*_times(moments, boxes), *(at for line in drawn for _, at in line.points if at != FOREVER)]
+    lines = [] if arrivals else [watermark, *sources, ideal]
+    times = [*_times(moments, boxes), *(at for line in lines for _, at in line.points if at != FOREVER)]
     bounds = [] if arrivals else [at for box in boxes for at in (box.start, box.end) if at not in (None, FOREVER)]
     show = AxisTimes([*times, *(at for at in bounds if at is not None)], scenario, by_arrival=arrivals)
     lengths = [box.high - box.low for box in boxes if box.high > box.low]
@@ -570,7 +574,7 @@ def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
         ideal_is_clock=is_clock,
         scale=Scale(times, round(median(lengths)) if lengths else None, len(boxes)),
         show=show,
-        stories=[stories.of(moment) for moment in moments],
+        stories=[stories.tell(moment) for moment in moments],
         by_arrival=arrivals,
         extents={number: stories.extent(window) for number, window in trace.windows.items()},
     )
@@ -578,6 +582,6 @@ def _picture(scenario: Scenario, answer: Replayed, trace: BoltTrace) -> Picture:
 
 def _times(moments: Sequence[RunMoment], boxes: Sequence[WindowBox]) -> Iterator[int]:
     for moment in moments:
-        yield from (at for at in (moment.at, moment.own) if at is not None and moment.fate is not None)
+        yield from (at for at in (moment.at, moment.own_time) if at is not None and moment.outcome is not None)
     for box in boxes:
         yield from (box.low, box.high)

@@ -21,15 +21,15 @@ from topologies.graph.describing import time_in_words, window_in_words
 from topologies.graph.graph import ID, Graph, WindowedNode
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.scenario_answer import (
+    AnswerDecision,
     AnswerEvent,
     AnswerWindow,
     BoltBatch,
     BoltTrace,
-    Decided,
-    Replayed,
+    ReplayResult,
     answer_window,
     event_json,
-    plain,
+    plain_json,
     window_json,
 )
 from topologies.scenarios.scenario_model import Scenario
@@ -37,11 +37,11 @@ from topologies.scenarios.scenario_values import Expect, ExpectedEvent, Expected
 from topologies.scenarios.script import (
     ScriptBatch,
     ScriptSplit,
-    fed_by,
-    messages_of,
-    names_of,
+    messages_by_sink,
+    scenario_topology,
     script,
-    watched_topology,
+    step_names,
+    with_only_spout,
 )
 from windowing.errors import ScenarioError
 from windowing.settings import WindowSettings
@@ -63,7 +63,7 @@ class Recording:
     batches: dict[str, list[BoltBatch]] = field(default_factory=dict)
     watermarks: dict[str, list[int | None]] = field(default_factory=dict)
     clocks: dict[str, list[int | None]] = field(default_factory=dict)
-    reached: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    before_end: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """The clock and the watermark of each bolt before the streams ended."""
 
     def watch(self, micro_batch: MicroBatch) -> MicroBatch:
@@ -71,75 +71,77 @@ class Recording:
         micro_batch.tracer = self._trace
         return micro_batch
 
-    def note(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
+    def note_batch(self, batch: ScriptBatch, report: BatchReport, prefix: str = "") -> None:
         """Records the watermarks of a committed batch."""
         for name, bolt in report.bolts.items():
             if not name.startswith(prefix):
                 continue
-            known = BoltBatch(report.batch, batch.advance.clock, bolt.watermark, bolt.inputs)
-            self.batches.setdefault(name, []).append(known)
+            bolt_batch = BoltBatch(report.batch, batch.advance.clock, bolt.watermark, bolt.inputs)
+            self.batches.setdefault(name, []).append(bolt_batch)
             if batch.advance.tick and not batch.advance.close:
                 self.watermarks.setdefault(name, []).append(bolt.new_watermark)
-            if batch.clock:
+            if batch.moves_clock:
                 self.clocks.setdefault(name, []).append(bolt.watermark)
             if not batch.advance.close:
-                self.reached[name] = batch.advance.clock, bolt.watermark
+                self.before_end[name] = batch.advance.clock, bolt.watermark
 
     def answer(
         self, scenario: Scenario, topology: Graph, manifest: Manifest, store: SegmentStore, prefix: str = ""
-    ) -> Replayed:
+    ) -> ReplayResult:
         """Returns the result, from this record and the final state. ``prefix``: the prefix of the scenario's
         components, if several scenarios share a run."""
-        mine = {name: node for name, node in topology.windowed.items() if name.startswith(prefix)}
-        windows = _rows_of_bolts(self.windows, mine)
-        watched = {name for name, node in mine.items() if _watched(node.bolt.settings)}
-        arrived = {key: sorted(rows, key=lambda row: row["seq"]) for key, rows in self.events.items()}
-        bolts = {name: manifest.bolts[name] for name in mine}
-        pending = {name: list(_pending(node, bolts[name], store)) for name, node in mine.items()}
+        own_nodes = {name: node for name, node in topology.windowed.items() if name.startswith(prefix)}
+        windows = _rows_of_bolts(self.windows, own_nodes)
+        listing_admission = {name for name, node in own_nodes.items() if _lists_admission(node.bolt.settings)}
+        by_arrival = {key: sorted(rows, key=lambda row: row["seq"]) for key, rows in self.events.items()}
+        bolts = {name: manifest.bolts[name] for name in own_nodes}
+        pending = {name: list(_pending_ids(node, bolts[name], store)) for name, node in own_nodes.items()}
         counts = {name: bolt.accounts.totals(sum(bolt.pending)) for name, bolt in bolts.items()}
         outputs, steps = _outputs(scenario, topology, prefix)
-        answered = [answer_window(topology, row, steps, list(mine), prefix) for row in windows]
-        first = next(iter(mine), "")
-        return Replayed(
+        answer_windows = [answer_window(topology, row, steps, list(own_nodes), prefix) for row in windows]
+        first_bolt = next(iter(own_nodes), "")
+        return ReplayResult(
             scenario.name,
-            windows=answered,
-            late=[row["event"] for row in _rows_of_bolts(self.late, mine)],
-            watermarks=list(self.watermarks.get(first, [])),
+            windows=answer_windows,
+            late=[row["event"] for row in _rows_of_bolts(self.late, own_nodes)],
+            watermarks=list(self.watermarks.get(first_bolt, [])),
             pending=[event for events in pending.values() for event in events],
-            counts=_added_up(counts.values()),
+            counts=_sum_counts(counts.values()),
             outputs=outputs,
-            events=[_answer_event(row) for row in _rows_of_bolts(arrived, watched)],
-            clocks=list(self.clocks.get(first, [])),
-            metrics=self._metrics(scenario, bolts.values(), first),
+            events=[_answer_event(row) for row in _rows_of_bolts(by_arrival, listing_admission)],
+            clocks=list(self.clocks.get(first_bolt, [])),
+            metrics=self._metrics(scenario, bolts.values(), first_bolt),
             steps=tuple(steps.values()),
-            invalid={scenario.event_steps[row["row"]].id: row["reason"] for row in _rows_of_bolts(self.invalid, mine)},
+            invalid={
+                scenario.event_steps[row["row"]].id: row["reason"] for row in _rows_of_bolts(self.invalid, own_nodes)
+            },
             without_ids={
                 name.removeprefix(prefix): not all(node.origins)
-                for name, node in mine.items()
+                for name, node in own_nodes.items()
                 if ID not in node.schema.names
             },
             traces=[
-                self._of_bolt(
+                self._bolt_trace(
                     node,
                     steps.get(name, name.removeprefix(prefix)),
-                    {at: window for at, window in enumerate(answered) if windows[at]["bolt"] == name},
+                    {at: window for at, window in enumerate(answer_windows) if windows[at]["bolt"] == name},
                     counts[name],
                     pending[name],
                     prefix,
                 )
-                for name, node in mine.items()
+                for name, node in own_nodes.items()
             ],
         )
 
-    def _metrics(self, scenario: Scenario, bolts: Iterable[BoltState], first: str) -> dict[str, int | float]:
+    def _metrics(self, scenario: Scenario, bolts: Iterable[BoltState], first_bolt: str) -> dict[str, int | float]:
         """Returns the counts of the time rules, and how far the first bolt's watermark is behind the clock."""
-        metrics: dict[str, int | float] = {**_added_up(bolt.accounts.metrics() for bolt in bolts)}
-        clock, watermark = self.reached.get(first, (0, None))
+        metrics: dict[str, int | float] = {**_sum_counts(bolt.accounts.metrics() for bolt in bolts)}
+        clock, watermark = self.before_end.get(first_bolt, (0, None))
         if watermark is not None and scenario.has_clock:
             metrics["watermark_delay"] = _milliseconds(clock - watermark)
         return metrics
 
-    def _of_bolt(
+    def _bolt_trace(
         self,
         node: WindowedNode,
         name: str,
@@ -150,27 +152,31 @@ class Recording:
     ) -> BoltTrace:
         """Returns the trace of one bolt. ``prefix``: that of its inputs' names, if scenarios share a run."""
 
-        def of(seen: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-            rows = ({**row, "batch": key} for key in sorted(seen) for row in seen[key] if row["bolt"] == node.name)
+        def rows_of_bolt(recorded: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+            rows = (
+                {**row, "batch": key} for key in sorted(recorded) for row in recorded[key] if row["bolt"] == node.name
+            )
             return sorted(rows, key=lambda row: (row["batch"], row.get("seq", 0)))
 
         return BoltTrace(
             bolt=name,
             event_time=node.event_time,
             settings=node.bolt.settings,
-            rules=f"Windows: {window_in_words(node)}. Time: {time_in_words(node)}.",
+            description=f"Windows: {window_in_words(node)}. Time: {time_in_words(node)}.",
             from_bolts=tuple(
                 label.removeprefix(prefix) for label, origins in zip(node.streams, node.origins, strict=True) if origins
             ),
             windows=windows,
             counts=counts,
             pending=pending,
-            invalid={row["row"]: row["reason"] for row in of(self.invalid)},
-            refused={row["event"]: row["reason"] for row in of(self.refused)},
+            invalid={row["row"]: row["reason"] for row in rows_of_bolt(self.invalid)},
+            refused={row["event"]: row["reason"] for row in rows_of_bolt(self.refused)},
             watermarks=list(self.watermarks.get(node.name, [])),
             clocks=list(self.clocks.get(node.name, [])),
-            events=[_answer_event(row) for row in of(self.events)] if _watched(node.bolt.settings) else [],
-            decisions=[_decided(row, prefix) for row in of(self.decisions)],
+            events=[_answer_event(row) for row in rows_of_bolt(self.events)]
+            if _lists_admission(node.bolt.settings)
+            else [],
+            decisions=[_answer_decision(row, prefix) for row in rows_of_bolt(self.decisions)],
             batches=[
                 replace(batch, inputs={label.removeprefix(prefix): mark for label, mark in batch.inputs.items()})
                 for batch in self.batches.get(node.name, [])
@@ -178,7 +184,7 @@ class Recording:
         )
 
     def _trace(self, key: str, kind: str, rows: list[dict[str, Any]]) -> None:
-        seen = {
+        recorded = {
             "windows": self.windows,
             "late": self.late,
             "events": self.events,
@@ -186,12 +192,12 @@ class Recording:
             "decisions": self.decisions,
             "refused": self.refused,
         }
-        seen[kind][key] = rows
+        recorded[kind][key] = rows
 
 
-def _rows_of_bolts(seen: Mapping[str, list[dict[str, Any]]], bolts: Container[str]) -> list[dict[str, Any]]:
+def _rows_of_bolts(recorded: Mapping[str, list[dict[str, Any]]], bolts: Container[str]) -> list[dict[str, Any]]:
     """Returns the rows of these bolts, batch by batch."""
-    return [row for key in sorted(seen) for row in seen[key] if row["bolt"] in bolts]
+    return [row for key in sorted(recorded) for row in recorded[key] if row["bolt"] in bolts]
 
 
 def _outputs(
@@ -205,19 +211,19 @@ def _outputs(
     }
     if scenario.step is None:
         return outputs, {}
-    return messages_of(topology, outputs, prefix), names_of(topology, prefix)
+    return messages_by_sink(topology, outputs, prefix), step_names(topology, prefix)
 
 
-def _added_up(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Returns the sums of the counts of several bolts, by name."""
     sums: dict[str, int] = {}
-    for of_bolt in numbers:
-        for name, number in of_bolt.items():
+    for bolt_counts in numbers:
+        for name, number in bolt_counts.items():
             sums[name] = sums.get(name, 0) + number
     return sums
 
 
-def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str | None]:
+def _pending_ids(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterator[str | None]:
     """Yields the ids of the events that a window of the bolt may still need; None for an event without an id."""
     if ID not in node.schema.names:
         yield from [None] * sum(bolt.pending)
@@ -227,7 +233,7 @@ def _pending(node: WindowedNode, bolt: BoltState, store: SegmentStore) -> Iterat
             yield from event_ids(events)
 
 
-def _watched(rules: WindowSettings) -> bool:
+def _lists_admission(rules: WindowSettings) -> bool:
     """True if a result lists the admission of a bolt's events, because it does not depend on ticks alone."""
     marks = rules.watermark_every or rules.watermark_field or rules.watermark_partition or rules.watermark_imports
     return bool(marks) or rules.watermark_per_key or rules.arrival is not None or rules.message_id_field is not None
@@ -239,8 +245,8 @@ def _answer_event(row: dict[str, Any]) -> AnswerEvent:
     )
 
 
-def _decided(row: dict[str, Any], prefix: str) -> Decided:
-    return Decided(
+def _answer_decision(row: dict[str, Any], prefix: str) -> AnswerDecision:
+    return AnswerDecision(
         batch=row["batch"],
         input=row["input"].removeprefix(prefix),
         seq=row["seq"],
@@ -262,11 +268,11 @@ def _milliseconds(micros: int) -> int | float:
 
 
 ExpectedRows = Sequence[dict[str, Any]]
-_PART = "to expect a part of what comes out: expect.includes"
-_UNNAMED = " (of a sink that expect.outputs does not name, nothing is expected: name it, or use expect.includes)"
+_PART_HINT = "to expect a part of what comes out: expect.includes"
+_UNNAMED_SINK = " (of a sink that expect.outputs does not name, nothing is expected: name it, or use expect.includes)"
 
 
-def judge(scenario: Scenario, answer: Replayed) -> Replayed:
+def judge(scenario: Scenario, answer: ReplayResult) -> ReplayResult:
     """Returns the result with its verdict: ``ok`` is None if the scenario expects nothing."""
     if scenario.expect is None or scenario.expect.is_empty:
         return replace(answer, ok=None, differences=[])
@@ -274,7 +280,7 @@ def judge(scenario: Scenario, answer: Replayed) -> Replayed:
     return replace(answer, ok=not differences, differences=differences)
 
 
-def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
+def judge_midway(answer: ReplayResult, midway: Mapping[str, ReplayResult]) -> ReplayResult:
     """Returns the result with the verdicts on expectations between steps, by their index in the file."""
     verdicts = [answer, *midway.values()]
     if all(each.ok is None for each in verdicts):
@@ -285,7 +291,7 @@ def judge_midway(answer: Replayed, midway: Mapping[str, Replayed]) -> Replayed:
     )
 
 
-def compare(scenario: Scenario, answer: Replayed) -> list[str]:
+def compare(scenario: Scenario, answer: ReplayResult) -> list[str]:
     """Returns the differences between the result and the expectations, one text each. Times are ISO 8601, or
     milliseconds near 1970.
 
@@ -295,28 +301,28 @@ def compare(scenario: Scenario, answer: Replayed) -> list[str]:
     messages of a step are compared on the fields of the expectation.
     """
     expect = scenario.expect
-    return [] if expect is None else list(_differences(expect, answer, whole=scenario.step is None))
+    return [] if expect is None else list(_differences(expect, answer, all_fields=scenario.step is None))
 
 
-def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[str]:
-    lost = _lost_ids(answer)
+def _differences(expect: Expect, answer: ReplayResult, *, all_fields: bool) -> Iterator[str]:
+    why_null = _why_ids_are_null(answer)
     if expect.windows is not None:
         for name, wanted_windows, fired in _by_step(expect.windows, answer):
-            yield from _explained(
-                _window_differences(name, wanted_windows, fired), lost if _ask_ids(wanted_windows) else ""
+            yield from _with_reason(
+                _window_differences(name, wanted_windows, fired), why_null if _ask_ids(wanted_windows) else ""
             )
     if expect.includes is not None:
         asks_ids = expect.includes.late or _ask_ids(expect.includes.windows or [])
-        yield from _explained(_missing(expect.includes, answer), lost if asks_ids else "")
+        yield from _with_reason(_missing_parts(expect.includes, answer), why_null if asks_ids else "")
     if expect.late is not None:
-        yield from _explained(_list_difference("late", expect.late, answer.late), lost)
+        yield from _with_reason(_list_difference("late", expect.late, answer.late), why_null)
     if expect.watermarks is not None:
         yield from _list_difference("watermarks", _times(expect.watermarks), _times(answer.watermarks))
     if expect.pending is not None:
         pending = sorted(answer.pending, key=lambda name: (name is None, name or ""))
-        yield from _explained(_list_difference("pending", sorted(expect.pending), pending), lost)
+        yield from _with_reason(_list_difference("pending", sorted(expect.pending), pending), why_null)
     if expect.events is not None:
-        yield from _explained(_event_differences(expect.events, answer.events), lost)
+        yield from _with_reason(_event_differences(expect.events, answer.events), why_null)
     if expect.clocks is not None:
         yield from _list_difference("clocks", _times(expect.clocks), _times(answer.clocks))
     yield from _metric_differences(expect.metrics or {}, answer.metrics)
@@ -324,13 +330,16 @@ def _differences(expect: Expect, answer: Replayed, *, whole: bool) -> Iterator[s
         found_count = answer.counts.get(account, 0)
         if wanted_count != found_count:
             yield f"counts.{account}: expected {wanted_count}, found {found_count}"
-    for sink in _names(expect.outputs, answer.outputs):
+    for sink in _sink_names(expect.outputs, answer.outputs):
         wanted, found = (expect.outputs or {}).get(sink, []), answer.outputs.get(sink, [])
-        shown, named = found if whole else list(_on_fields(wanted, found)), sink in (expect.outputs or {})
-        yield from _explained(_row_differences(sink, wanted, shown, named=named), "" if named else _UNNAMED)
+        shown, named = (
+            found if all_fields else list(_limited_to_expected(wanted, found)),
+            sink in (expect.outputs or {}),
+        )
+        yield from _with_reason(_row_differences(sink, wanted, shown, named=named), "" if named else _UNNAMED_SINK)
 
 
-def _lost_ids(answer: Replayed) -> str:
+def _why_ids_are_null(answer: ReplayResult) -> str:
     """Returns the reason why ids are null; empty if the ids of all events are known."""
     if not answer.without_ids:
         return ""
@@ -343,7 +352,7 @@ def _ask_ids(expected: Sequence[ExpectedWindow]) -> bool:
     return any(name in each.given for each in expected for name in ("events", "new", "expired"))
 
 
-def _explained(differences: Iterator[str], reason: str) -> Iterator[str]:
+def _with_reason(differences: Iterator[str], reason: str) -> Iterator[str]:
     """Yields the differences; the first has a reason."""
     for number, text in enumerate(differences):
         yield text if number else text + reason
@@ -353,10 +362,10 @@ def _metric_differences(expected: Mapping[str, int | float], found: Mapping[str,
     for name, wanted in expected.items():
         value = found.get(name)
         if value is None or not _same_number(wanted, value):
-            yield f"metrics.{name}: expected {_flow(wanted)}, found {_flow(value)}"
+            yield f"metrics.{name}: expected {_one_line(wanted)}, found {_one_line(value)}"
 
 
-def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
+def _missing_parts(includes: Includes, answer: ReplayResult) -> Iterator[str]:
     """Yields a text for each expectation that is missing in the result: windows of each bolt or step, late events, and
     rows of each sink, in order."""
     windows, late = includes.windows or [], includes.late or []
@@ -368,15 +377,15 @@ def _missing(includes: Includes, answer: Replayed) -> Iterator[str]:
             for each in answer.windows
             if each.get("step", first) == step and (bolt is None or each.get("bolt", bolt) == bolt)
         ]
-        for at in _not_among(wanted, fired, _fits):
+        for at in _first_missing(wanted, fired, _fits):
             yield f"includes.windows: expected {_show_expected(wanted[at])}, not fired{_where_in_order(at)}"
-    for at in _not_among(late, answer.late, lambda wanted, found: wanted == found):
-        yield f"includes.late: expected {_flow(late[at])}, found {_flow(answer.late)}"
+    for at in _first_missing(late, answer.late, lambda wanted, found: wanted == found):
+        yield f"includes.late: expected {_one_line(late[at])}, found {_one_line(answer.late)}"
     for sink, rows in (includes.outputs or {}).items():
         found = answer.outputs.get(sink, [])
-        for at in _not_among(rows, found, _fits_row):
+        for at in _first_missing(rows, found, _fits_row):
             among = f"not among {_row_count(len(found))}{_where_in_order(at)}"
-            yield f"includes.outputs.{sink}: expected {_row(rows[at])}, {among}"
+            yield f"includes.outputs.{sink}: expected {_row_text(rows[at])}, {among}"
 
 
 def _where_in_order(at: int) -> str:
@@ -384,7 +393,7 @@ def _where_in_order(at: int) -> str:
     return f" after the {at} before it" if at else ""
 
 
-def _not_among(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
+def _first_missing(wanted: Sequence[Any], found: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[int]:
     """Returns the index of the first wanted item that does not follow those before it in ``found``; empty if all do."""
     rest = iter(found)
     for at, each in enumerate(wanted):
@@ -397,7 +406,7 @@ def _fits_row(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     return all(name in found and _same(value, found[name]) for name, value in wanted.items())
 
 
-def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
+def _limited_to_expected(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str, Any]]:
     """Yields the actual rows with the fields of the expectation at their index; complete rows without an
     expectation."""
     for at, row in enumerate(found):
@@ -405,12 +414,12 @@ def _on_fields(expected: ExpectedRows, found: ExpectedRows) -> Iterator[dict[str
         yield {name: value for name, value in row.items() if name in names}
 
 
-def _names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
+def _sink_names(expected: dict[str, Any] | None, found: dict[str, Any]) -> list[str]:
     return [] if expected is None else list(dict.fromkeys([*expected, *found]))
 
 
 def _by_step(
-    expected: Sequence[ExpectedWindow], answer: Replayed
+    expected: Sequence[ExpectedWindow], answer: ReplayResult
 ) -> Iterator[tuple[str, Sequence[ExpectedWindow], Sequence[AnswerWindow]]]:
     """Yields the windows of each step, with a name; those of the first step include windows that name no step.
 
@@ -423,7 +432,7 @@ def _by_step(
         yield "windows" if len(answer.steps) < 2 and step == first else f"windows of {step}", wanted, found
 
 
-def _first_step(answer: Replayed) -> str | None:
+def _first_step(answer: ReplayResult) -> str | None:
     """Returns the step of windows that name none; None without steps."""
     return answer.steps[0] if answer.steps else None
 
@@ -435,24 +444,25 @@ def _window_differences(name: str, expected: Sequence[ExpectedWindow], found: Se
         return
     if at is None:
         at = min(len(expected), len(found))
-    part = "" if _not_among(expected, found, _fits) else f" (all that is expected has fired; {_PART})"
+    part = "" if _first_missing(expected, found, _fits) else f" (all that is expected has fired; {_PART_HINT})"
     if _fit_at(expected, at + 1, found, at) or at >= len(found):
-        yield f"{name}[{at}]: expected {_show_expected(expected[at])}, not fired{_instead(found, at)}"
+        yield f"{name}[{at}]: expected {_show_expected(expected[at])}, not fired{_next_fired(found, at)}"
     elif _fit_at(expected, at, found, at + 1) or at >= len(expected):
-        yield f"{name}[{at}]: fired, but not expected: {_flow(_window(found[at]))}{_due(expected, at)}{part}"
+        unexpected = _one_line(_readable_window(found[at]))
+        yield f"{name}[{at}]: fired, but not expected: {unexpected}{_next_expected(expected, at)}{part}"
     else:
         fields = ", ".join(name for name in expected[at].given if not _fits_in(name, expected[at], found[at]))
-        here = {name: value for name, value in _window(found[at]).items() if name in expected[at].given}
-        yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_flow(here)}{part}"
+        here = {name: value for name, value in _readable_window(found[at]).items() if name in expected[at].given}
+        yield f"{name}[{at}]: {fields}: expected {_show_expected(expected[at])}, found {_one_line(here)}{part}"
     if len(expected) != len(found):
         yield f"{name}: expected {len(expected)}, found {len(found)}"
 
 
-def _instead(found: Sequence[AnswerWindow], at: int) -> str:
-    return f"; the next that did is {_flow(_window(found[at]))}" if at < len(found) else ""
+def _next_fired(found: Sequence[AnswerWindow], at: int) -> str:
+    return f"; the next that did is {_one_line(_readable_window(found[at]))}" if at < len(found) else ""
 
 
-def _due(expected: Sequence[ExpectedWindow], at: int) -> str:
+def _next_expected(expected: Sequence[ExpectedWindow], at: int) -> str:
     return f"; the next expected is {_show_expected(expected[at])}" if at < len(expected) else ""
 
 
@@ -479,7 +489,7 @@ def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[Answer
     for at, (wanted, event) in enumerate(zip(expected, found, strict=False)):
         if any(getattr(wanted, name) != event.get(name) for name in wanted.given):
             here = {name: value for name, value in _shown_event(event).items() if name in wanted.given}
-            yield f"events[{at}]: expected {_show_expected(wanted)}, found {_flow(here)}"
+            yield f"events[{at}]: expected {_show_expected(wanted)}, found {_one_line(here)}"
             break
     if len(expected) != len(found):
         yield f"events: expected {len(expected)}, found {len(found)}"
@@ -487,30 +497,30 @@ def _event_differences(expected: Sequence[ExpectedEvent], found: Sequence[Answer
 
 def _list_difference(name: str, expected: Sequence[object], found: Sequence[object]) -> Iterator[str]:
     if list(expected) != list(found):
-        yield f"{name}: expected {_flow(list(expected))}, found {_flow(list(found))}"
+        yield f"{name}: expected {_one_line(list(expected))}, found {_one_line(list(found))}"
 
 
 def _row_differences(sink: str, expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> Iterator[str]:
     """Yields the first row that differs, and the numbers of rows if they differ."""
-    part = _as_part(expected, found, named=named)
+    part = _part_hint(expected, found, named=named)
     at = next((i for i, pair in enumerate(zip(expected, found, strict=False)) if not _same(*pair)), None)
     if at is not None:
-        yield f"outputs.{sink}[{at}]: expected {_row(expected[at])}, found {_row(found[at])}{part}"
+        yield f"outputs.{sink}[{at}]: expected {_row_text(expected[at])}, found {_row_text(found[at])}{part}"
     elif len(expected) > len(found):
-        yield f"outputs.{sink}[{len(found)}]: expected {_row(expected[len(found)])}, found nothing"
+        yield f"outputs.{sink}[{len(found)}]: expected {_row_text(expected[len(found)])}, found nothing"
     elif len(found) > len(expected):
-        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row(found[len(expected)])}{part}"
+        yield f"outputs.{sink}[{len(expected)}]: expected nothing, found {_row_text(found[len(expected)])}{part}"
     if len(expected) != len(found):
         yield f"outputs.{sink}: expected {_row_count(len(expected))}, found {len(found)}"
 
 
-def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
+def _part_hint(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str:
     """Returns a hint if all expected rows came out, but with other rows or columns, or in another order; else ""."""
     if not expected:
-        return f" ({_PART})" if named else ""
-    if not _not_among(expected, found, _fits_row):
+        return f" ({_PART_HINT})" if named else ""
+    if not _first_missing(expected, found, _fits_row):
         beside = "rows" if len(found) > len(expected) else "columns"
-        return f" (all that is expected came out, beside other {beside}; {_PART})"
+        return f" (all that is expected came out, beside other {beside}; {_PART_HINT})"
     rest = list(found)
     for row in expected:
         at = next((i for i, one in enumerate(rest) if _fits_row(row, one)), None)
@@ -520,7 +530,7 @@ def _as_part(expected: ExpectedRows, found: ExpectedRows, *, named: bool) -> str
     return " (all that is expected came out, in another order)"
 
 
-def _window(window: AnswerWindow) -> dict[str, Any]:
+def _readable_window(window: AnswerWindow) -> dict[str, Any]:
     return {**window_json(window), **_with_times({"start": window["start"], "end": window["end"]})}
 
 
@@ -539,8 +549,8 @@ def _times(times: Sequence[int | None]) -> list[int | float | str | None]:
     return [None if time is None else readable_time(time) for time in times]
 
 
-def _row(row: dict[str, Any]) -> str:
-    return _flow(plain({name: _cell(value) for name, value in row.items()}))
+def _row_text(row: dict[str, Any]) -> str:
+    return _one_line(plain_json({name: _cell(value) for name, value in row.items()}))
 
 
 def _cell(value: Any) -> Any:
@@ -564,7 +574,7 @@ def _same(expected: Any, found: Any) -> bool:
             return expected.keys() == found.keys() and all(_same(expected[key], found[key]) for key in found)
         case (list() | tuple(), list() | tuple()):
             return len(expected) == len(found) and all(map(_same, expected, found))
-    return bool(expected == found or expected == plain(found))
+    return bool(expected == found or expected == plain_json(found))
 
 
 def _same_number(expected: float | Decimal, found: float | Decimal) -> bool:
@@ -585,16 +595,16 @@ def _show_expected(wanted: ExpectedWindow | ExpectedEvent) -> str:
     shown: dict[str, Any] = {
         name: value.given if isinstance(value, ExpectedPane) else value for name, value in wanted.given.items()
     }
-    return _flow(_with_times(shown))
+    return _one_line(_with_times(shown))
 
 
-def _flow(value: Any) -> str:
+def _one_line(value: Any) -> str:
     """Returns a value on one line, in YAML's flow style."""
     match value:
         case dict():
-            return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+            return "{" + ", ".join(f"{key}: {_one_line(item)}" for key, item in value.items()) + "}"
         case list():
-            return "[" + ", ".join(map(_flow, value)) + "]"
+            return "[" + ", ".join(map(_one_line, value)) + "]"
         case str() if value.isidentifier():
             return value
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -603,16 +613,16 @@ def _flow(value: Any) -> str:
 # Replays scenarios through the micro-batches of the real engine, in this process or on Spark.
 
 
-def replay_locally(scenario: Scenario, topology: Graph | None = None) -> Replayed:
+def replay_locally(scenario: Scenario, topology: Graph | None = None) -> ReplayResult:
     """Returns the result of a scenario, in this process. Expectations between steps are checked with scenarios that end
     there."""
-    answer = _replayed(scenario, topology)
-    return judge_midway(answer, {place: _replayed(prefix, topology) for place, prefix in scenario.midway.items()})
+    answer = _replay_once(scenario, topology)
+    return judge_midway(answer, {place: _replay_once(prefix, topology) for place, prefix in scenario.midway.items()})
 
 
-def _replayed(scenario: Scenario, topology: Graph | None) -> Replayed:
-    built = watched_topology(scenario, topology)
-    scenario = fed_by(scenario, built)
+def _replay_once(scenario: Scenario, topology: Graph | None) -> ReplayResult:
+    built = scenario_topology(scenario, topology)
+    scenario = with_only_spout(scenario, built)
     recording = Recording()
     run = Rehearsal(built, recording.watch)
     for number, batch in enumerate(script(scenario)):
@@ -620,5 +630,5 @@ def _replayed(scenario: Scenario, topology: Graph | None) -> Replayed:
         plan = BatchPlan(number, batch.advance, [split] if batch.arrivals else [], run=run.micro_batch.run_id)
         report = run.run(plan, crash_at="commit" if batch.crash else None)
         assert report is not None
-        recording.note(batch, report)
+        recording.note_batch(batch, report)
     return judge(scenario, recording.answer(scenario, built, run.micro_batch.manifest, run.checkpoint.segments))

@@ -80,7 +80,7 @@ class AnswerEvent(TypedDict):
     """The mark of the event's own input, partition or key after the event."""
 
 
-class Decided(TypedDict):
+class AnswerDecision(TypedDict):
     """Decision of a bolt about an arrived event; times in microseconds."""
 
     batch: str
@@ -123,7 +123,7 @@ class BoltTrace:
     """The user's name of the bolt; for an aggregation step, the name of the step."""
     event_time: bool
     settings: WindowSettings
-    rules: str
+    description: str
     """Description of the bolt's windows and time, in two sentences."""
     from_bolts: tuple[str, ...]
     """The inputs that come from another windowed bolt."""
@@ -143,7 +143,7 @@ class BoltTrace:
     """The watermark after each step of the clock."""
     events: list[AnswerEvent]
     """The events in order of arrival; none if watermarks come with ticks."""
-    decisions: list[Decided]
+    decisions: list[AnswerDecision]
     """The decisions in order of arrival."""
     batches: list[BoltBatch]
 
@@ -210,11 +210,11 @@ class Answer:
         """Returns the answer in the form of ``replay --json``: plain JSON."""
         hidden = ("differences", "draw")
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
-        return shown | {"outputs": {sink: [plain(row) for row in rows] for sink, rows in self.outputs.items()}}
+        return shown | {"outputs": {sink: [plain_json(row) for row in rows] for sink, rows in self.outputs.items()}}
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """Result of a scenario, for comparing and drawing. Times are in microseconds; ``ok`` as in ``Answer``."""
 
     name: str
@@ -292,7 +292,7 @@ def window_json(window: AnswerWindow) -> dict[str, Any]:
     if "task" in window:
         shown["task"] = window["task"]
     if "key" in window:
-        shown["key"] = plain(window["key"])
+        shown["key"] = plain_json(window["key"])
     if "kind" in window:
         shown["kind"] = window["kind"]
     if "pane" in window:
@@ -302,7 +302,7 @@ def window_json(window: AnswerWindow) -> dict[str, Any]:
     return shown
 
 
-def plain(value: Any) -> Any:  # noqa: PLR0911
+def plain_json(value: Any) -> Any:  # noqa: PLR0911
     """Returns a value for JSON: times in milliseconds, other rich types as text."""
     match value:
         case None | bool() | int() | str():
@@ -318,10 +318,10 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
         case bytes():
             return value.hex()
         case dict():
-            return {str(key): plain(item) for key, item in value.items()}
+            return {str(key): plain_json(item) for key, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
-    return plain(value.item()) if hasattr(value, "item") else str(value)
+            return [plain_json(item) for item in value]
+    return plain_json(value.item()) if hasattr(value, "item") else str(value)
 
 
 # Makes the windows of a scenario's result from their traces.
@@ -337,14 +337,14 @@ def answer_window(
     """
     node = topology.windowed[row["bolt"]]
     settings = node.bolt.settings
-    counts = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
+    counts_only = isinstance(settings.length, Count) and isinstance(settings.slide, Count)
     window = AnswerWindow(
         batch=row["batch"],
         due=row["due"],
         by_clock=row["by_clock"],
         brackets=_brackets(settings, row),
         start=row["start"],
-        end=None if counts and not node.event_time else row["end"],
+        end=None if counts_only and not node.event_time else row["end"],
         events=row["events"],
         new=row["new"],
         expired=row["expired"],

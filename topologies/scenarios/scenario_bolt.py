@@ -23,11 +23,11 @@ from topologies.scenarios.scenario_values import (
     Idle,
     Inputs,
     LateActionValue,
-    Listed,
-    Moved,
+    MappingOfFewKeys,
     NamesValue,
     PaneModeValue,
     Positive,
+    ShiftValue,
     Strict,
     TextValue,
     TimesOfDay,
@@ -80,7 +80,7 @@ from windowing.window import TupleWindow
 Column = Literal["time", "gap", "text", "whole", "number", "flag"]
 """Kind of value in a column: a moment, a duration, a text, a whole number, a number, or true or false."""
 
-TYPES = {
+ARROW_TYPES = {
     "time": TIMESTAMP,
     "gap": pa.int64(),
     "text": pa.string(),
@@ -90,7 +90,7 @@ TYPES = {
 }
 
 
-def columns_of(rules: WindowSettings) -> dict[str, Column]:
+def columns_named_by(rules: WindowSettings) -> dict[str, Column]:
     """Returns the columns that a bolt's settings name, with the kind of their values."""
     lifetime, arrival = rules.lifetime, rules.arrival
     named: list[tuple[str | None, Column]] = [
@@ -112,7 +112,7 @@ def columns_of(rules: WindowSettings) -> dict[str, Column]:
     return found
 
 
-def columns_in(events: Iterable[Mapping[str, Any]]) -> dict[str, Column]:
+def columns_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Column]:
     """Returns all columns of events, for policies that may read any of them. Raises ScenarioError for a value without a
     type."""
     found: dict[str, Column] = {}
@@ -120,28 +120,28 @@ def columns_in(events: Iterable[Mapping[str, Any]]) -> dict[str, Column]:
         for name, value in event.items():
             if value is None or name == "id":
                 continue
-            kind = _KINDS.get(type(value))
+            kind = _COLUMN_KINDS.get(type(value))
             if kind is None:
                 raise ScenarioError(
                     f"{name}: expected a text, a number, true or false, found {value!r:.60}",
                     why="the policies of the bolt may read all fields of its events",
                 )
-            known = found.setdefault(name, kind)
-            if known != kind:
-                found[name] = "number" if {known, kind} == {"whole", "number"} else "text"
+            kind_so_far = found.setdefault(name, kind)
+            if kind_so_far != kind:
+                found[name] = "number" if {kind_so_far, kind} == {"whole", "number"} else "text"
     return found
 
 
-_KINDS: dict[type, Column] = {bool: "flag", int: "whole", float: "number", str: "text"}
+_COLUMN_KINDS: dict[type, Column] = {bool: "flag", int: "whole", float: "number", str: "text"}
 
 
 def schema_of(rules: WindowSettings, columns: Mapping[str, Column] | None = None) -> pa.Schema:
     """Returns the columns of a bare bolt's events: ``id``, and ``columns``, by default those that its settings name."""
-    chosen = columns_of(rules) if columns is None else columns
-    return pa.schema({"id": pa.string(), **{name: TYPES[kind] for name, kind in chosen.items()}}.items())
+    chosen = columns_named_by(rules) if columns is None else columns
+    return pa.schema({"id": pa.string(), **{name: ARROW_TYPES[kind] for name, kind in chosen.items()}}.items())
 
 
-def cell(kind: Column, value: object) -> Any:
+def json_cell(kind: Column, value: object) -> Any:
     """Converts a value of a column to JSON. Raises ScenarioError if that is impossible. Times outside the calendar
     become None."""
     if value is None:
@@ -181,7 +181,7 @@ def _milliseconds(value: object) -> int:
 # The settings of a scenario's bolt that ``WindowSettings`` declares: each has a key in the file.
 
 
-class ArrivalSetting(Listed):
+class ArrivalSetting(MappingOfFewKeys):
     """Limits on the difference between an event's time and its arrival."""
 
     field: TextValue | None = None
@@ -195,7 +195,7 @@ class ArrivalSetting(Listed):
         return Arrival(self.field, self.early, self.late, LateAction.ADJUST if self.action is None else self.action)
 
 
-class ListedKeysSetting(Listed):
+class ListedKeysSetting(MappingOfFewKeys):
     """Keys that exist from a given time on."""
 
     keys: list[Any]
@@ -207,9 +207,9 @@ class ListedKeysSetting(Listed):
         return ListedKeys(tuple(self.keys), self.since)
 
 
-_TYPES: dict[Reader, Any] = {
+_VALUE_TYPES: dict[Reader, Any] = {
     DURATION: DurationValue,
-    SHIFT: Moved,
+    SHIFT: ShiftValue,
     ABOVE_ZERO: Positive,
     EVERY: Every,
     FLAG: bool,
@@ -236,14 +236,14 @@ FORMER_KEYS: Final = {
 """Keys of files in earlier versions, and names of settings in Python, each with the present key."""
 
 
-def typed(declared: Declaration) -> Any:
+def value_type(declared: Declaration) -> Any:
     """Returns the pydantic type of a key's value."""
     if declared.reads.choices is not None:
         return _choice(declared.reads.choices)
-    return _TYPES[declared.reads]
+    return _VALUE_TYPES[declared.reads]
 
 
-def as_given(value: Any) -> Any:
+def as_argument(value: Any) -> Any:
     """Returns a key's value as an argument of the bolt's method."""
     return value.rule if isinstance(value, ArrivalSetting) else value
 
@@ -257,13 +257,13 @@ def _choice(choices: type[Enum]) -> Any:
 # The settings of a scenario's bolt, by the names in scenario files.
 
 
-class StormRules(Listed):
+class StormRules(MappingOfFewKeys):
     """The arguments of ``presets.storm``."""
 
     lag: DurationValue | None = None
 
 
-class AtlasRules(Listed):
+class AtlasRules(MappingOfFewKeys):
     """The arguments of ``presets.atlas``."""
 
     allowed_lateness: DurationValue | None = None
@@ -272,7 +272,7 @@ class AtlasRules(Listed):
     partition_idle_timeout: DurationValue | None = None
 
 
-class StreamInsightRules(Listed):
+class StreamInsightRules(MappingOfFewKeys):
     """The arguments of ``presets.streaminsight``."""
 
     every: Every | None = None
@@ -283,7 +283,7 @@ class StreamInsightRules(Listed):
     field: TextValue | None = None
 
 
-class AzureRules(Listed):
+class AzureRules(MappingOfFewKeys):
     """The arguments of ``presets.azure``."""
 
     late: AzureTolerance = None
@@ -293,11 +293,11 @@ class AzureRules(Listed):
     arrival_field: TextValue | None = None
 
 
-class NoRules(Listed):
+class NoRules(MappingOfFewKeys):
     """The arguments of a preset without arguments."""
 
 
-class PresetSetting(Listed):
+class PresetSetting(MappingOfFewKeys):
     """A preset of ``windbolt.presets`` by name, with arguments from the file."""
 
     storm: StormRules | None = None
@@ -324,14 +324,14 @@ class PresetSetting(Listed):
         return make(**({} if rules is None else rules.given))
 
 
-class HoppingSetting(Listed):
+class HoppingSetting(MappingOfFewKeys):
     """Windows of one length, starting every ``slide``."""
 
     length: Positive
     slide: Positive
 
 
-class SessionSetting(Listed):
+class SessionSetting(MappingOfFewKeys):
     """Events with less than ``gap`` between them."""
 
     gap: DurationValue
@@ -340,7 +340,7 @@ class SessionSetting(Listed):
     gap_field: TextValue | None = None
 
     @model_validator(mode="after")
-    def _sound(self) -> SessionSetting:
+    def _check(self) -> SessionSetting:
         _ = self.kind  # raises ConfigError for an invalid session
         return self
 
@@ -350,7 +350,7 @@ class SessionSetting(Listed):
         return Session(self.gap, touching=self.touching, max_duration=self.max_duration, gap_field=self.gap_field)
 
 
-class CalendarSetting(Listed):
+class CalendarSetting(MappingOfFewKeys):
     """Hours, days, weeks, months, quarters or years of a zone."""
 
     unit: CalendarUnit
@@ -368,7 +368,7 @@ class CalendarSetting(Listed):
         return value
 
 
-class KindSetting(Listed):
+class KindSetting(MappingOfFewKeys):
     """One of several kinds of window."""
 
     hopping: HoppingSetting | None = None
@@ -411,7 +411,7 @@ _MAKERS: dict[str, Callable[[Any], WindowKind]] = {
 }
 
 
-class PanesSetting(Listed):
+class PanesSetting(MappingOfFewKeys):
     """Firings besides the one at the end of a window."""
 
     early: TriggerSetting | None = None
@@ -434,7 +434,7 @@ class PanesSetting(Listed):
         return Panes(early, late, self.mode or PaneMode.ACCUMULATING, closes=self.closes, at_end=self.at_end)
 
 
-KINDS = ("length", *(name for name in _MAKERS if name not in ("hopping", "tumbling")), "windows")
+WINDOW_SETTINGS = ("length", *(name for name in _MAKERS if name not in ("hopping", "tumbling")), "windows")
 """Settings that determine the windows; a bolt has exactly one of them."""
 
 
@@ -472,28 +472,28 @@ class _Settings(Strict):
         """The kinds of window as bolts declare them; empty if a length defines the windows."""
         if self.windows is not None:
             return tuple(each.kind for each in self.windows)
-        named = {name: getattr(self, name) for name in KINDS if name in _MAKERS}
+        named = {name: getattr(self, name) for name in WINDOW_SETTINGS if name in _MAKERS}
         return tuple(_MAKERS[name](value) for name, value in named.items() if value is not None)
 
     @property
-    def single(self) -> dict[str, Any]:
+    def single_settings(self) -> dict[str, Any]:
         """The declared settings with a key of their own in the file, by key."""
         return {key: value for key in DECLARED_KEYS if (value := getattr(self, key)) is not None}
 
     @model_validator(mode="after")
     def _one_kind(self) -> _Settings:
-        named = [name for name in KINDS if getattr(self, name) is not None]
+        named = [name for name in WINDOW_SETTINGS if getattr(self, name) is not None]
         if not named and self.eviction is not None and self.trigger is not None:
             return self
         if not named:
             raise ScenarioError(
                 "length is missing",
-                why=f"windows have a length, or another kind is given: {', '.join(KINDS[1:])}",
+                why=f"windows have a length, or another kind is given: {', '.join(WINDOW_SETTINGS[1:])}",
                 do="give one of them",
             )
         if len(named) > 1:
             raise ScenarioError(
-                f"expected one of {', '.join(KINDS)}, found {' and '.join(named)}",
+                f"expected one of {', '.join(WINDOW_SETTINGS)}, found {' and '.join(named)}",
                 do="keep one of them, or list several kinds under windows",
             )
         if self.length is None and (self.tumbling or self.sliding is not None):
@@ -515,7 +515,7 @@ class _Settings(Strict):
         return self
 
     @model_validator(mode="after")
-    def _goes_together(self) -> _Settings:
+    def _check_combinations(self) -> _Settings:
         for name in ("shape_field", "edge_key"):
             if getattr(self, name) is not None and self.end_field is None:
                 raise ScenarioError(
@@ -523,13 +523,13 @@ class _Settings(Strict):
                 )
         if self.key is not None and self.substreams is not None:
             raise ScenarioError("both key and substreams: substreams is a key already", do="keep one of them")
-        timeout = self.single.get("idle_timeout")
+        timeout = self.single_settings.get("idle_timeout")
         if self.preset is not None:
             try:
                 timeout = timeout or self.preset.preset.changes()["idle_timeout"]
             except ConfigError as error:
                 raise ScenarioError(f"preset: {error}") from None
-        if "idle_rule" in self.single and timeout is None:
+        if "idle_rule" in self.single_settings and timeout is None:
             raise ScenarioError("idle_rule without idle_timeout", do="give idle_timeout")
         return self
 
@@ -541,7 +541,7 @@ else:  # with a key for each declared setting
         "BoltSettings",
         __base__=_Settings,
         __doc__="The settings of the bolt that a scenario runs; those that are left out are the bolt's own defaults.",
-        **{key: (typed(setting) | None, None) for key, setting in DECLARED_KEYS.items()},
+        **{key: (value_type(setting) | None, None) for key, setting in DECLARED_KEYS.items()},
     )
 
 
@@ -571,11 +571,11 @@ def bare_bolt(
     input; ``partitions``: the existing partitions; both by the input names of the topology. ``policies``: the policies
     that the settings name; without them, and without another kind of window, the bolt has no windows.
     """
-    given, bolt = bolt, _with_times(_with_windows(_with_preset(bolt or BareBolt(), settings), settings), settings)
+    own_bolt, bolt = bolt, _with_times(_with_windows(_with_preset(bolt or BareBolt(), settings), settings), settings)
     inputs = imports_of(settings)
     if inputs is not None:
         bolt = bolt.with_watermark(imports=imports or inputs)
-    for key, value in settings.single.items():
+    for key, value in settings.single_settings.items():
         match key:
             case "imports":
                 pass
@@ -586,12 +586,12 @@ def bare_bolt(
             case "listed_keys":
                 bolt = _with_listed_keys(bolt, value.rule)
             case _:
-                bolt = _with_setting(bolt, DECLARED_KEYS[key], as_given(value))
+                bolt = _with_setting(bolt, DECLARED_KEYS[key], as_argument(value))
     if settings.panes is not None:
         bolt = bolt.with_trigger(settings.panes.panes)
     if policies:
         bolt = bolt.with_policies(eviction=policies.get("eviction"), trigger=policies.get("trigger"))
-    return bolt if given is not None else bolt.with_policies(expired=bolt.settings.follow_each_other)
+    return bolt if own_bolt is not None else bolt.with_policies(expired=bolt.settings.follow_each_other)
 
 
 def _with_listed_keys(bolt: WindowedBolt, listed: ListedKeys) -> WindowedBolt:
@@ -617,9 +617,9 @@ def _with_preset(bolt: WindowedBolt, settings: BoltSettings) -> WindowedBolt:
 
 def imports_of(settings: BoltSettings) -> Mapping[str, str] | None:
     """Returns the streams that take the watermarks of another stream, by the scenario's names."""
-    if "imports" in settings.single:
-        own: Mapping[str, str] = settings.single["imports"]
-        return own
+    if "imports" in settings.single_settings:
+        named_imports: Mapping[str, str] = settings.single_settings["imports"]
+        return named_imports
     found: Mapping[str, str] | None = None
     if settings.preset is not None:
         found = settings.preset.preset.changes()["watermark_imports"]

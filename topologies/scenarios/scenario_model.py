@@ -26,10 +26,10 @@ from topologies.scenarios.scenario_bolt import (
     BoltSettings,
     Column,
     bare_bolt,
-    cell,
-    columns_in,
-    columns_of,
+    columns_named_by,
+    columns_of_events,
     imports_of,
+    json_cell,
     moment_of,
 )
 from topologies.scenarios.scenario_values import (
@@ -53,14 +53,14 @@ from windowing.timestamps import parse_time, to_datetime
 SPOUT = "source"
 """The name of the spout of a step."""
 
-FIELDS = ("id", "topic", "partition", "offset", "timestamp", "key", "value", "value_base64", "headers")
+MESSAGE_FIELDS = ("id", "topic", "partition", "offset", "timestamp", "key", "value", "value_base64", "headers")
 
 
-def problems(event: Mapping[str, Any]) -> Iterator[str]:
+def message_problems(event: Mapping[str, Any]) -> Iterator[str]:
     """Yields the mistakes in an event that must be a message: a text for each, with its place in the event."""
     for name in event:
-        if name not in FIELDS:
-            yield f".{name}: expected some of {', '.join(FIELDS)}, found {name!r}"
+        if name not in MESSAGE_FIELDS:
+            yield f".{name}: expected some of {', '.join(MESSAGE_FIELDS)}, found {name!r}"
     if event.get("value") is not None and event.get("value_base64") is not None:
         yield ": expected value or value_base64, found both"
     headers = event.get("headers") or {}
@@ -77,7 +77,7 @@ def problems(event: Mapping[str, Any]) -> Iterator[str]:
         yield f": {error}"
 
 
-def message(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
+def message_row(event: Mapping[str, Any], name: str, number: int) -> dict[str, Any]:
     """Returns an event as a line of JSON with the columns of a message. ``value`` is a text; any other value becomes
     JSON."""
     value, key, stamp = event.get("value"), event.get("key"), event.get("timestamp")
@@ -129,7 +129,7 @@ Part = Literal["eviction", "trigger"]
 
 _KINDS: dict[Part, type[Policy]] = {"eviction": EvictionPolicy, "trigger": TriggerPolicy}
 _DURATIONS = ("millis", "seconds", "minutes", "hours", "days")
-_LIKE = "write it like my_policies.py:Near(0.1), with a path from the folder of the scenario"
+_POLICY_HINT = "write it like my_policies.py:Near(0.1), with a path from the folder of the scenario"
 
 
 def load_policy(part: Part, text: str, folder: Path) -> Any:
@@ -140,17 +140,17 @@ def load_policy(part: Part, text: str, folder: Path) -> Any:
     """
     place, sign, expression = text.partition(".py:")
     if not sign or not expression.strip():
-        raise ScenarioError(f"bolt.{part}: {text!r} names no policy", do=_LIKE)
+        raise ScenarioError(f"bolt.{part}: {text!r} names no policy", do=_POLICY_HINT)
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
     except SyntaxError as error:
-        raise ScenarioError(f"bolt.{part}: {expression!r} cannot be read: {error.msg}", do=_LIKE) from None
+        raise ScenarioError(f"bolt.{part}: {expression!r} cannot be read: {error.msg}", do=_POLICY_HINT) from None
     path = folder / f"{place}.py"
     try:
         module = _module(path.absolute(), path.stat().st_mtime_ns if path.is_file() else 0)
     except WindboltError as error:
         raise ScenarioError(f"bolt.{part}: {error.what}", why=error.why, do=error.do) from error
-    return _Reader(part, text, module).policy(tree)
+    return _PolicyReader(part, text, module).policy(tree)
 
 
 @lru_cache(maxsize=64)
@@ -159,7 +159,7 @@ def _module(path: Path, changed: int) -> ModuleType:
     return load_module(str(path))
 
 
-class _Reader:
+class _PolicyReader:
     """Evaluates the few expressions that may name a policy."""
 
     def __init__(self, part: Part, text: str, module: ModuleType) -> None:
@@ -172,7 +172,7 @@ class _Reader:
         if isinstance(value, type) and issubclass(value, Policy):
             self._refuse("that is a class", f"write {self._text}()")
         if not isinstance(value, kind):
-            self._refuse(f"that is {value!r:.60}, which is no {kind.__name__}", _LIKE)
+            self._refuse(f"that is {value!r:.60}, which is no {kind.__name__}", _POLICY_HINT)
         return value
 
     def _value(self, tree: ast.expr) -> Any:
@@ -180,7 +180,7 @@ class _Reader:
             case ast.Constant(value):
                 return value
             case ast.Name(name):
-                return self._named(name)
+                return self._look_up(name)
             case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
                 return -number
             case ast.List(items) | ast.Tuple(items):
@@ -191,43 +191,46 @@ class _Reader:
                     for key, value in zip(keys, values, strict=True)
                     if key is not None
                 }
-            case ast.Call(ast.Name(name), arguments, named):
-                return self._called(name, arguments, named)
+            case ast.Call(ast.Name(name), arguments, keywords):
+                return self._call(name, arguments, keywords)
         self._refuse(
             f"{ast.unparse(tree)!r:.60} cannot stand here",
             "give a variable of the file, or a call with plain values; put what is more into the file",
         )
 
-    def _called(self, name: str, arguments: list[ast.expr], named: list[ast.keyword]) -> Any:
-        called = self._named(name)
-        given = [self._value(each) for each in arguments]
-        if any(each.arg is None for each in named):
+    def _call(self, name: str, arguments: list[ast.expr], keywords: list[ast.keyword]) -> Any:
+        function = self._look_up(name)
+        values = [self._value(each) for each in arguments]
+        if any(each.arg is None for each in keywords):
             self._refuse("** cannot stand here", "give the arguments by their names")
-        by_name = {str(each.arg): self._value(each.value) for each in named}
+        by_name = {str(each.arg): self._value(each.value) for each in keywords}
         try:
-            return called(*given, **by_name)
+            return function(*values, **by_name)
         except WindboltError as error:
             raise ScenarioError(f"bolt.{self._part}: {error.what}", why=error.why, do=error.do) from error
         except USER_EXCEPTIONS as error:
-            own = error.__traceback__ is not None and error.__traceback__.tb_next is not None  # else it never began
+            raised_inside = (
+                error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            )  # else it never began
             self._refuse(
-                f"{type(error).__name__}: {error}{line_of(error) if own else ''}", "correct the arguments, or the file"
+                f"{type(error).__name__}: {error}{line_of(error) if raised_inside else ''}",
+                "correct the arguments, or the file",
             )
 
-    def _named(self, name: str) -> Any:
+    def _look_up(self, name: str) -> Any:
         if name in vars(self._module):
             return vars(self._module)[name]
         if name in _DURATIONS:
             return getattr(windowing, name)
         kind = _KINDS[self._part]
-        known = [
+        policy_names = [
             each
             for each, value in vars(self._module).items()
             if isinstance(value, type) and issubclass(value, kind) and value is not kind
         ]
         self._refuse(
-            f"the file has no {name!r}{did_you_mean(name, known)}",
-            f"name one of its policies: {', '.join(known) or 'it has none'}",
+            f"the file has no {name!r}{did_you_mean(name, policy_names)}",
+            f"name one of its policies: {', '.join(policy_names) or 'it has none'}",
         )
 
     def _refuse(self, why: str, do: str) -> NoReturn:
@@ -274,8 +277,8 @@ class Scenario(Strict):
         if len(set(self.streams)) != len(self.streams):
             raise ScenarioError(f"streams: a stream is named twice in {self.streams}")
         self._check_rules()
-        self.__dict__["steps"] = list(self._filled())
-        problems = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._ends()]
+        self.__dict__["steps"] = list(self._complete_steps())
+        problems = [*self._stream_problems(), *self._clock_problems(), *self._event_problems(), *self._close_problems()]
         if problems:
             raise ScenarioError("\n".join(f"steps[{at}]{text}" for at, text in sorted(problems)))
         return self
@@ -304,7 +307,7 @@ class Scenario(Strict):
         """Folder of the scenario; its paths are relative to it."""
         return self._folder
 
-    def at(self, folder: Path) -> Scenario:
+    def in_folder(self, folder: Path) -> Scenario:
         """Returns the scenario with paths relative to a folder."""
         self._folder = folder
         return self
@@ -335,17 +338,17 @@ class Scenario(Strict):
         """
         if self.bolt is None:
             return {}
-        named = {"eviction": self.bolt.eviction, "trigger": self.bolt.trigger}
+        texts = {"eviction": self.bolt.eviction, "trigger": self.bolt.trigger}
         parts: list[Part] = ["eviction", "trigger"]
-        return {part: load_policy(part, text, self._folder) for part in parts if (text := named[part]) is not None}
+        return {part: load_policy(part, text, self._folder) for part in parts if (text := texts[part]) is not None}
 
     @cached_property
     def columns(self) -> dict[str, Column]:
         """The columns of a bare bolt's events, besides ``id``; with policies, all fields of the events."""
-        by_rules = columns_of(self.rules)
+        by_rules = columns_named_by(self.rules)
         if not self.names_policies:
             return by_rules
-        return {**columns_in(step.event for step in self.event_steps), **by_rules}
+        return {**columns_of_events(step.event for step in self.event_steps), **by_rules}
 
     @property
     def event_steps(self) -> list[EventStep]:
@@ -384,7 +387,7 @@ class Scenario(Strict):
         return field is not None and step.event.get(field) is not None
 
     def _check_rules(self) -> None:
-        if self.bolt is None or "watermark_partition" not in self.bolt.single:
+        if self.bolt is None or "watermark_partition" not in self.bolt.single_settings:
             if self.partitions is not None:
                 raise ScenarioError(
                     "partitions without bolt.watermark_partition",
@@ -409,15 +412,15 @@ class Scenario(Strict):
                 f"bolt.imports: expected streams among {', '.join(self.streams)}, found {', '.join(map(repr, unknown))}"
             )
 
-    def _filled(self) -> Iterator[ScenarioStep]:
-        only = self.streams[0] if len(self.streams) == 1 else None
+    def _complete_steps(self) -> Iterator[ScenarioStep]:
+        only_stream = self.streams[0] if len(self.streams) == 1 else None
         number = 0
         for step in self.steps:
             if not isinstance(step, EventStep):
                 yield step
                 continue
             number += 1
-            yield step.filled(number, only, with_id=self.topology is None)
+            yield step.with_id_and_stream(number, only_stream, with_id=self.topology is None)
 
     def _stream_problems(self) -> Iterator[tuple[int, str]]:
         if not self.streams:
@@ -461,25 +464,25 @@ class Scenario(Strict):
 
     def _cell_problems(self, at: int, step: EventStep) -> Iterator[tuple[int, str]]:
         if self.step is not None:
-            yield from ((at, f".event{text}") for text in problems(step.event))
+            yield from ((at, f".event{text}") for text in message_problems(step.event))
             return
-        for name, kind in columns_of(self.rules).items():
+        for name, kind in columns_named_by(self.rules).items():
             try:
-                cell(kind, step.event.get(name))
+                json_cell(kind, step.event.get(name))
             except WindboltError as error:
                 yield at, f".event.{name}: {error}"
         if self.names_policies:
             try:
-                columns_in([step.event])
+                columns_of_events([step.event])
             except ScenarioError as error:
                 yield at, f".event.{error}"
 
-    def _ends(self) -> Iterator[tuple[int, str]]:
+    def _close_problems(self) -> Iterator[tuple[int, str]]:
         closings = (at for at, step in enumerate(self.steps) if isinstance(step, CloseStep))
-        closed = next(closings, len(self.steps))
-        for at, step in enumerate(self.steps[closed + 1 :], closed + 1):
+        close_index = next(closings, len(self.steps))
+        for at, step in enumerate(self.steps[close_index + 1 :], close_index + 1):
             if not isinstance(step, ExpectStep):
-                yield at, f": nothing can follow the close of steps[{closed}]"
+                yield at, f": nothing can follow the close of steps[{close_index}]"
                 return
 
 
@@ -492,7 +495,7 @@ def _without_expectations(steps: list[ScenarioStep]) -> list[ScenarioStep]:
 
 
 _ENDINGS = (".yaml", ".yml", ".json", ".jsonl")
-NAMED = tuple(f".scenario{ending}" for ending in _ENDINGS)
+SCENARIO_ENDINGS = tuple(f".scenario{ending}" for ending in _ENDINGS)
 """Endings of file names that mark scenarios, whatever the content."""
 _FOREIGN = ("node_modules", "__pycache__")
 
@@ -512,7 +515,7 @@ class ScenarioPlace:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedScenario:
     """A scenario that was read, and its place."""
 
     place: ScenarioPlace
@@ -545,7 +548,7 @@ def scenario_files(folder: Path) -> list[Path]:
     for top, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not is_foreign_folder(Path(top, name))]
         paths = [Path(top, name) for name in names if name.endswith(_ENDINGS) and not name.startswith(".")]
-        files += [path for path in paths if path.name.endswith(NAMED) or speaks_of_scenarios(path)]
+        files += [path for path in paths if path.name.endswith(SCENARIO_ENDINGS) or looks_like_scenarios(path)]
     return sorted(files)
 
 
@@ -554,7 +557,7 @@ def is_foreign_folder(folder: Path) -> bool:
     return folder.name.startswith(".") or folder.name in _FOREIGN or (folder / "pyvenv.cfg").is_file()
 
 
-def speaks_of_scenarios(path: Path) -> bool:
+def looks_like_scenarios(path: Path) -> bool:
     """True if a file has the keys of every scenario: ``steps``, and a ``bolt``, a ``topology`` or a ``step``."""
     try:
         text = path.read_bytes()
@@ -564,7 +567,7 @@ def speaks_of_scenarios(path: Path) -> bool:
     return all(re.search(rb"\b(?:%s)[\"']?[ \t]*:" % key, text) is not None for key in keys)
 
 
-def load(path: str | Path) -> Iterator[Loaded | Problem]:
+def load(path: str | Path) -> Iterator[LoadedScenario | Problem]:
     """Yields the scenarios of a file in order. A scenario that cannot be read is a Problem; the others still come.
 
     ``.yaml`` and ``.yml`` contain one scenario, several documents, or a list; ``.json`` one scenario or a list;
@@ -574,12 +577,12 @@ def load(path: str | Path) -> Iterator[Loaded | Problem]:
     for document in documents.load(path, _ENDINGS, lists=True):
         empty = False
         place = ScenarioPlace(path, document.line, document.index)
-        yield Problem(place, (document.mistake,)) if document.mistake else _checked(place, document.content)
+        yield Problem(place, (document.mistake,)) if document.mistake else _scenario_or_problem(place, document.content)
     if empty:
         yield Problem(ScenarioPlace(path), ("expected a scenario, found an empty file",))
 
 
-def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
+def with_topology_path(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
     """Returns the scenario with the file of its ``topology`` found: beside its own file, under one of the roots, or in
     the current folder."""
     if scenario.topology is None:
@@ -593,22 +596,22 @@ def located(scenario: Scenario, file: Path, *roots: Path) -> Scenario:
     return scenario
 
 
-def read_scenario(given: object) -> Scenario:
+def read_scenario(content: object) -> Scenario:
     """Returns the scenario in a mapping. Raises ScenarioError with all its mistakes."""
-    if not isinstance(given, dict):
-        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {brief(given)}")
+    if not isinstance(content, dict):
+        raise ScenarioError(f"expected a scenario (a mapping with name, bolt, steps), found {brief(content)}")
     try:
-        return Scenario.model_validate(given)
+        return Scenario.model_validate(content)
     except ValidationError as error:
         raise ScenarioError("\n".join(map(str, explain(error, Scenario)))) from None
 
 
-def _checked(place: ScenarioPlace, given: object) -> Loaded | Problem:
+def _scenario_or_problem(place: ScenarioPlace, content: object) -> LoadedScenario | Problem:
     try:
-        scenario = read_scenario(given).at(place.path.parent)
+        scenario = read_scenario(content).in_folder(place.path.parent)
         _ = scenario.policies
-        return Loaded(place, scenario)
+        return LoadedScenario(place, scenario)
     except ScenarioError as error:
-        name = given.get("name") if isinstance(given, dict) else None
+        name = content.get("name") if isinstance(content, dict) else None
         texts = tuple(line.rstrip(".") for line in str(error).split("\n"))
         return Problem(place, texts, name if isinstance(name, str) else None)

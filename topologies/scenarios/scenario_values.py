@@ -104,7 +104,7 @@ def _anchor(value: object) -> int | str:
     return START if value == START else parse_time(value)
 
 
-def _name(value: object) -> str:
+def _event_id(value: object) -> str:
     if isinstance(value, str) and value:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -112,7 +112,7 @@ def _name(value: object) -> str:
     raise ScenarioError(f"expected an id (a text), found {value!r}")
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _column_names(value: object) -> tuple[str, ...]:
     """Returns the names in one name or in a list of names."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
@@ -146,7 +146,7 @@ def one_of(value: object, choices: type[E]) -> E:
     raise ScenarioError(f"expected {' or '.join(map(repr, allowed))}, found {value!r}")
 
 
-def as_given(value: Duration | Count) -> str | int:
+def as_written(value: Duration | Count) -> str | int:
     """Returns a number of events or a duration in the form of scenario files."""
     return value.value if isinstance(value, Count) else str(value)
 
@@ -171,15 +171,15 @@ AzureTolerance = Annotated[
 AzureLateActionValue = Annotated[
     LateAction, PlainValidator(_azure_action), PlainSerializer(lambda action: action.value)
 ]
-Moved = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
+ShiftValue = Annotated[Shift, PlainValidator(_shift), PlainSerializer(str)]
 """A duration; ``-8h`` moves back."""
 Delay = Annotated[str, PlainValidator(_delay)]
 """A duration; ``-1us`` is just after the event."""
-ExtentValue = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_given)]
-Every = Annotated[Duration | Count, PlainValidator(_every), PlainSerializer(as_given)]
-CountValue = Annotated[Count, PlainValidator(_count), PlainSerializer(as_given)]
-EventId = Annotated[str, PlainValidator(_name)]
-NamesValue = Annotated[tuple[str, ...], PlainValidator(_names), PlainSerializer(list)]
+ExtentValue = Annotated[Duration | Count, PlainValidator(_extent), PlainSerializer(as_written)]
+Every = Annotated[Duration | Count, PlainValidator(_every), PlainSerializer(as_written)]
+CountValue = Annotated[Count, PlainValidator(_count), PlainSerializer(as_written)]
+EventId = Annotated[str, PlainValidator(_event_id)]
+NamesValue = Annotated[tuple[str, ...], PlainValidator(_column_names), PlainSerializer(list)]
 TimesOfDay = Annotated[tuple[str, ...], PlainValidator(_times_of_day), PlainSerializer(list)]
 PartitionNames = Annotated[
     tuple[str, ...] | dict[str, tuple[str, ...]], PlainValidator(read_partitions), PlainSerializer(lambda names: names)
@@ -208,12 +208,12 @@ class Strict(BaseModel):
         return {name: getattr(self, name) for name in names}
 
 
-class Listed(Strict):
-    """A mapping with few keys, so that errors can list them all."""
+class MappingOfFewKeys(Strict):
+    """A mapping of a scenario file with so few keys that errors list them all."""
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, value: Any) -> Any:
+    def _refuse_unknown_keys(cls, value: Any) -> Any:
         unknown = [str(key) for key in value if key not in cls.model_fields] if isinstance(value, Mapping) else []
         if unknown:
             allowed = ", ".join(cls.model_fields) or "none"
@@ -227,7 +227,7 @@ class Listed(Strict):
 _TRIGGER_KINDS = ("count", "clock", "event_time", "any", "all")
 
 
-class TriggerSetting(Listed):
+class TriggerSetting(MappingOfFewKeys):
     """Trigger for firings of a window before or after its end: one of ``count``, ``clock``, ``event_time``, ``any`` and
     ``all``."""
 
@@ -303,7 +303,7 @@ METRICS = (*FINDINGS, "watermark_delay")
 """Counts of a result that are not accounts."""
 
 
-def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+def _check_names(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
     """Returns the value. Raises ScenarioError for a key that is not among the names."""
     for key in value:
         if key not in names:
@@ -314,9 +314,11 @@ def _only(value: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]
 Counts = Annotated[
     dict[str, Annotated[int, Field(ge=0)]],
     Field(min_length=1),
-    AfterValidator(lambda value: _only(value, ("received", *WHEREABOUTS, *SHOWN_FINDINGS))),
+    AfterValidator(lambda value: _check_names(value, ("received", *WHEREABOUTS, *SHOWN_FINDINGS))),
 ]
-Metrics = Annotated[dict[str, int | float], Field(min_length=1), AfterValidator(lambda value: _only(value, METRICS))]
+Metrics = Annotated[
+    dict[str, int | float], Field(min_length=1), AfterValidator(lambda value: _check_names(value, METRICS))
+]
 
 DecisionLabel = Literal[
     "accepted",
@@ -463,12 +465,12 @@ class EventStep(Strict):
         """The event's own id, or ``e<n>`` for the n-th event of the scenario."""
         return self._id
 
-    def filled(self, number: int, stream: str | None, *, with_id: bool) -> EventStep:
+    def with_id_and_stream(self, number: int, stream: str | None, *, with_id: bool) -> EventStep:
         """Returns this step with its id and, if it names no stream, the only stream."""
-        given = self.event.get("id")
-        known = isinstance(given, str | int) and given != "" and not isinstance(given, bool)
-        name = str(given) if known else f"e{number}"
-        event = {**self.event, "id": name} if with_id and (known or given is None) else self.event
+        own_id = self.event.get("id")
+        has_id = isinstance(own_id, str | int) and own_id != "" and not isinstance(own_id, bool)
+        name = str(own_id) if has_id else f"e{number}"
+        event = {**self.event, "id": name} if with_id and (has_id or own_id is None) else self.event
         filled = self.model_copy(update={"event": event, "stream": self.stream or stream})
         filled._id = name
         return filled

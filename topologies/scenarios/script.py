@@ -16,13 +16,13 @@ from topologies.engine.task_data import SourceBatch
 from topologies.graph.builder import GraphBuilder
 from topologies.graph.graph import Graph, Input, Origin, Stream, stream_label
 from topologies.io.formats import BadRows, JsonlFormat
-from topologies.io.formats.event_files import OnTruncation, declared_once
+from topologies.io.formats.event_files import OnTruncation, refuse_repeated_names
 from topologies.io.sinks import MemorySink
 from topologies.io.spouts import on_truncation_of
 from topologies.io.topics.declared import RECORD
 from topologies.scenarios.named_topology import load_topology
-from topologies.scenarios.scenario_bolt import bare_bolt, cell, imports_of, schema_of
-from topologies.scenarios.scenario_model import Scenario, message, sent_message
+from topologies.scenarios.scenario_bolt import bare_bolt, imports_of, json_cell, schema_of
+from topologies.scenarios.scenario_model import Scenario, message_row, sent_message
 from topologies.scenarios.scenario_values import (
     ClockStep,
     CloseStep,
@@ -32,7 +32,7 @@ from topologies.scenarios.scenario_values import (
     ExpectStep,
     TickStep,
 )
-from topologies.step.compile_step import AGGREGATE, failed_at, step_topology
+from topologies.step.compile_step import AGGREGATE, aggregating_component, step_topology
 from topologies.step.config_files import load_step, step_from
 from windowing.errors import ScenarioError, did_you_mean
 from windowing.schema import DEFAULT_STREAM
@@ -41,7 +41,7 @@ from windowing.settings import WindowSettings
 # Joins several topologies into one, so that their scenarios can share a query.
 
 
-def joined(topologies: Iterable[Graph]) -> Graph:
+def join_topologies(topologies: Iterable[Graph]) -> Graph:
     """Returns one topology with all parts of several, whose names must differ."""
     first, *others = topologies
     for other in others:
@@ -57,17 +57,17 @@ def joined(topologies: Iterable[Graph]) -> Graph:
     return first
 
 
-def prefixed(topology: Graph, prefix: str) -> Graph:
+def with_prefix(topology: Graph, prefix: str) -> Graph:
     """Returns the topology with a prefix in the names of its parts."""
 
-    def stream(given: Stream) -> Stream:
-        return f"{prefix}{given[0]}", given[1]
+    def stream(unprefixed: Stream) -> Stream:
+        return f"{prefix}{unprefixed[0]}", unprefixed[1]
 
-    def inputs(given: tuple[Input, ...]) -> tuple[Input, ...]:
-        return tuple(replace(each, stream=stream(each.stream)) for each in given)
+    def inputs(unprefixed: tuple[Input, ...]) -> tuple[Input, ...]:
+        return tuple(replace(each, stream=stream(each.stream)) for each in unprefixed)
 
-    def origins(given: tuple[Origin, ...]) -> tuple[Origin, ...]:
-        return tuple(replace(each, bolt=f"{prefix}{each.bolt}") for each in given)
+    def origins(unprefixed: tuple[Origin, ...]) -> tuple[Origin, ...]:
+        return tuple(replace(each, bolt=f"{prefix}{each.bolt}") for each in unprefixed)
 
     spouts = [replace(node, name=f"{prefix}{node.name}") for node in topology.spouts.values()]
     plain = [replace(node, name=f"{prefix}{node.name}", inputs=inputs(node.inputs)) for node in topology.plain.values()]
@@ -91,11 +91,12 @@ def prefixed(topology: Graph, prefix: str) -> Graph:
         windowed={node.name: node for node in windowed},
         sinks={node.name: node for node in sinks},
         readers={
-            stream(of): tuple((f"{prefix}{name}", at) for name, at in readers)
-            for of, readers in topology.readers.items()
+            stream(source): tuple((f"{prefix}{name}", at) for name, at in readers)
+            for source, readers in topology.readers.items()
         },
         sinks_reading={
-            stream(of): tuple(f"{prefix}{name}" for name in names) for of, names in topology.sinks_reading.items()
+            stream(source): tuple(f"{prefix}{name}" for name in names)
+            for source, names in topology.sinks_reading.items()
         },
     )
 
@@ -115,7 +116,7 @@ class MessageSpout:
         return {DEFAULT_STREAM: pa.schema([("id", pa.string()), *RECORD])}
 
 
-def step_of(scenario: Scenario) -> Graph:
+def topology_of_step(scenario: Scenario) -> Graph:
     """Returns the topology of a scenario's step. Raises StepConfigError for mistakes in its file."""
     step: Any = scenario.step
     config = load_step(scenario.folder / step) if isinstance(step, str) else step_from(step, scenario.folder)
@@ -123,7 +124,7 @@ def step_of(scenario: Scenario) -> Graph:
     return step_topology(config, feed=feed)
 
 
-def messages_of(
+def messages_by_sink(
     topology: Graph, outputs: Mapping[str, MessageRows], prefix: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
     """Returns the messages of steps in the form of scenarios' expectations; ``prefix``: that of the names of their
@@ -131,13 +132,13 @@ def messages_of(
 
     def read_by(sink: str) -> Any:
         component, _ = topology.sinks[f"{prefix}{sink}"].streams[0]  # streams that share a sink have the same format
-        bolt: Any = topology.windowed[failed_at(component)].bolt
+        bolt: Any = topology.windowed[aggregating_component(component)].bolt
         return bolt.sender.messages.read
 
     return {sink: [sent_message(row, read_by(sink)) for row in rows] for sink, rows in outputs.items()}
 
 
-def names_of(topology: Graph, prefix: str = "") -> dict[str, str]:
+def step_names(topology: Graph, prefix: str = "") -> dict[str, str]:
     """Returns the names of the steps, in order, by the names of the bolts with their windows."""
     found: dict[str, Any] = {name: node.bolt for name, node in topology.windowed.items() if name.startswith(prefix)}
     first = f"{prefix}{AGGREGATE}"
@@ -151,19 +152,19 @@ _BARE = "bolt"
 """The name of a scenario's bare bolt."""
 
 
-def watched_topology(scenario: Scenario, topology: Graph | None = None) -> Graph:
+def scenario_topology(scenario: Scenario, topology: Graph | None = None) -> Graph:
     """Returns the topology of a scenario, its own bolt or the user's topology, with sinks that keep the rows."""
     if scenario.bolt is not None:
         builder = GraphBuilder("scenario")
         add_bare_bolt(builder, scenario)
         return builder.build()
     if scenario.step is not None and topology is None:
-        stepped = step_of(scenario)
-        _check_names(scenario, stepped)
-        return stepped
+        topology_with_step = topology_of_step(scenario)
+        _check_names(scenario, topology_with_step)
+        return topology_with_step
     chosen = topology or load_topology(scenario.topology or "")
     sinks = {name: replace(node, sink=MemorySink()) for name, node in chosen.sinks.items()}
-    streams = {step.stream for step in fed_by(scenario, chosen).event_steps}
+    streams = {step.stream for step in with_only_spout(scenario, chosen).event_steps}
     unknown = sorted(name for name in streams if name is not None and name not in chosen.spouts)
     if unknown or None in streams:
         what = f"sends events to {', '.join(unknown)}" if unknown else "does not say to which spout its events go"
@@ -176,18 +177,18 @@ def watched_topology(scenario: Scenario, topology: Graph | None = None) -> Graph
     return replace(chosen, sinks=sinks)
 
 
-def fed_by(scenario: Scenario, topology: Graph) -> Scenario:
+def with_only_spout(scenario: Scenario, topology: Graph) -> Scenario:
     """Returns the scenario with the topology's only spout as the stream of events that name none."""
     if scenario.topology is None or len(topology.spouts) != 1:
         return scenario
-    (only,) = topology.spouts
-    return scenario.with_stream(only)
+    (only_spout,) = topology.spouts
+    return scenario.with_stream(only_spout)
 
 
 def _check_names(scenario: Scenario, topology: Graph) -> None:
     """Raises ScenarioError for an unknown sink, column, bolt or step, since the expectation that it gets nothing would
     always hold."""
-    steps = [] if scenario.step is None else names_of(topology).values()
+    steps = [] if scenario.step is None else step_names(topology).values()
     for place, expect in _expectations(scenario):
         for name in expect.outputs or {}:
             _check_known(scenario, f"{place}.outputs", "sink", name, topology.sinks)
@@ -265,8 +266,8 @@ def add_bare_bolt(builder: GraphBuilder, scenario: Scenario, prefix: str = "") -
     spout: Any = ScenarioSpout(tuple(scenario.streams), schema_of(scenario.rules, scenario.columns))
     builder.set_spout(f"{prefix}events", spout)
     imports = {
-        stream_label((f"{prefix}events", to)): stream_label((f"{prefix}events", of))
-        for to, of in (imports_of(settings) or {}).items()
+        stream_label((f"{prefix}events", target)): stream_label((f"{prefix}events", source))
+        for target, source in (imports_of(settings) or {}).items()
     }
     partitions = scenario.partitions
     if isinstance(partitions, dict):
@@ -303,7 +304,7 @@ class ScriptBatch:
     advance: TimeAdvance = field(default_factory=lambda: TimeAdvance(0, tick=False))
     crash: bool = False
     """True if the batch crashes before its commit, and then runs again unchanged."""
-    clock: bool = False
+    moves_clock: bool = False
     """True if the batch ends with a step that only moves the clock."""
     end: int = 0
     """Number of the scenario's steps that are done at the end of the batch."""
@@ -320,33 +321,33 @@ def script(scenario: Scenario, prefix: str = "") -> list[ScriptBatch]:
     batches: list[ScriptBatch] = []
     batch, clock, number = ScriptBatch(), scenario.first_clock, 0
     for index, step in enumerate(scenario.steps):
-        ends: dict[str, bool] = {}
+        advance_options: dict[str, bool] = {}
         match step:
             case EventStep():
                 if step.arrival is not None and step.arrival > clock:
-                    batches.extend(_moved(batch, index, clock, clock))
+                    batches.extend(_batches_before_move(batch, index, clock, clock))
                     batch = ScriptBatch()
                 elif step.clock is not None and step.clock > clock and clock_matters(scenario.rules):
-                    batches.extend(_moved(batch, index, clock, _just_before(scenario, step.clock)))
+                    batches.extend(_batches_before_move(batch, index, clock, _just_before(scenario, step.clock)))
                     batch = ScriptBatch()
                 clock = clock if step.moved is None else step.moved
-                _arrive(batch, scenario, prefix, step, clock, number)
+                _add_arrival(batch, scenario, prefix, step, clock, number)
                 number += 1
                 continue
             case TickStep():
-                ends = {"tick": True}
+                advance_options = {"tick": True}
             case ClockStep():
                 if batch.arrivals and step.clock > clock and clock_matters(scenario.rules):
-                    batches.extend(_moved(batch, index, clock, clock))
+                    batches.extend(_batches_before_move(batch, index, clock, clock))
                     batch = ScriptBatch()
-                clock, ends, batch.clock = step.clock, {"tick": False}, True
+                clock, advance_options, batch.moves_clock = step.clock, {"tick": False}, True
             case CloseStep():
-                ends = {"close": True}  # as at the end of a run, windows up to the watermark have passed
+                advance_options = {"close": True}  # as at the end of a run, windows up to the watermark have passed
             case CrashStep():
-                ends, batch.crash = {"tick": False}, True
+                advance_options, batch.crash = {"tick": False}, True
             case ExpectStep():
                 continue  # a run that ends here checks it
-        batch.advance, batch.end = TimeAdvance(clock, **ends), index + 1
+        batch.advance, batch.end = TimeAdvance(clock, **advance_options), index + 1
         batches.append(batch)
         batch = ScriptBatch()
     if batch.arrivals:
@@ -364,7 +365,7 @@ def clock_matters(rules: WindowSettings) -> bool:
     return idle or estimated or early or (not by_events and bool(rules.kinds or rules.key))
 
 
-def _moved(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
+def _batches_before_move(batch: ScriptBatch, end: int, before: int, after: int) -> Iterator[ScriptBatch]:
     """Yields the present batch, with the clock of its last event, and a batch that only moves the clock. Both end
     before the step with index ``end``."""
     if batch.arrivals:
@@ -381,7 +382,7 @@ def _just_before(scenario: Scenario, clock: int) -> int:
     return clock - 1 if rules.idle_timeout is not None or rules.partition_idle_timeout is not None else clock
 
 
-def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int) -> None:
+def _add_arrival(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep, clock: int, number: int) -> None:
     component, stream = f"{prefix}{step.stream or ''}", DEFAULT_STREAM
     if scenario.bolt is not None:
         component, stream = f"{prefix}events", step.stream or ""
@@ -395,11 +396,11 @@ def _arrive(batch: ScriptBatch, scenario: Scenario, prefix: str, step: EventStep
 def _row(scenario: Scenario, step: EventStep, number: int) -> dict[str, Any]:
     """Returns the event as JSON; for a bare bolt, its id and the columns that the settings name."""
     if scenario.step is not None:
-        return message(step.event, step.id, number)
+        return message_row(step.event, step.id, number)
     if scenario.bolt is None:
         return step.event
     columns = scenario.columns.items()
-    return {"id": step.id, **{name: cell(kind, step.event.get(name)) for name, kind in columns}}
+    return {"id": step.id, **{name: json_cell(kind, step.event.get(name)) for name, kind in columns}}
 
 
 @dataclass(frozen=True)
@@ -435,6 +436,6 @@ def parse_rows(
     rows: list[dict[str, Any]], schema: pa.Schema, on_truncation: OnTruncation = "cut"
 ) -> tuple[pa.Table, Any, BadRows]:
     """Returns JSON objects as events with declared columns, by the rules of JSON lines."""
-    declared_once(schema)
+    refuse_repeated_names(schema)
     lines = [json.dumps(row).encode() for row in rows]
-    return JsonlFormat(on_truncation=on_truncation).of_lines(lines, schema)
+    return JsonlFormat(on_truncation=on_truncation).read_lines(lines, schema)

@@ -14,7 +14,7 @@ from textwrap import wrap
 from topologies.graph.html import DARK, FONT, LIGHT, element, escaped, page_colours, table
 from topologies.scenarios.moments import EventOutcome, RunMoment, known_ids
 from topologies.scenarios.picture import BREAK, Line, Picture, WindowBox, pictures, source_name
-from topologies.scenarios.scenario_answer import Replayed, plain
+from topologies.scenarios.scenario_answer import ReplayResult, plain_json
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import WHEREABOUTS
 from windowing.durations import Duration
@@ -45,13 +45,15 @@ _RINGS: dict[EventOutcome, tuple[tuple[float, float], ...]] = {
 """For each outcome, its circles: the distance to the right of the point, and the radius."""
 
 
-def glyph(fate: EventOutcome, x: float, y: float) -> str:
+def glyph(outcome: EventOutcome, x: float, y: float) -> str:
     """Returns the shape of an outcome around a point, as SVG; its class is the class of the outcome."""
-    kind = f"m {fate.value}"
-    rings = [element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(fate, ())]
-    path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[fate]}")] if fate in _PATHS else []
+    kind = f"m {outcome.value}"
+    rings = [
+        element("circle", class_=kind, cx=float(x + right), cy=float(y), r=r) for right, r in _RINGS.get(outcome, ())
+    ]
+    path = [element("path", class_=kind, d=f"M{x:.1f} {y:.1f}{_PATHS[outcome]}")] if outcome in _PATHS else []
     sign = [element("text", "?", class_="invalid-sign", x=float(x), y=y + 4, text_anchor="middle")]
-    return "".join([*rings, *path, *(sign if fate is EventOutcome.INVALID else [])])
+    return "".join([*rings, *path, *(sign if outcome is EventOutcome.INVALID else [])])
 
 
 # The style sheet of pictures: with variables for pages, with plain colours for SVG files.
@@ -80,10 +82,10 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
     """Yields, for each kind of element in the picture, a sample (SVG, 34 pixels wide, 20 high), its name, and its
     meaning."""
     event_time = picture.trace.event_time and not picture.by_arrival
-    shown = {moment.fate for moment in picture.moments}
-    for fate in EventOutcome:
-        if fate in shown:
-            yield glyph(fate, 17, 10), fate.word, fate.meaning
+    shown = {moment.outcome for moment in picture.moments}
+    for outcome in EventOutcome:
+        if outcome in shown:
+            yield glyph(outcome, 17, 10), outcome.word, outcome.meaning
     if event_time and picture.watermark.points:
         line = "<path class='passed' d='M1 1h18v18h-18Z'/><path class='line watermark' d='M1 19h9v-9h9v-9h14'/>"
         yield (
@@ -99,7 +101,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
             f"{source_name(source.name)}{also}",
             "how far this input alone would let the watermark go",
         )
-    if any(box.windows for box in picture.boxes):
+    if any(box.numbers for box in picture.boxes):
         box = "<g class='box'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
         yield box, "window", "as wide as its times; it opens below, with its first event, and closes above"
         bar = "<rect class='bar' x='2' y='6' width='30' height='8' rx='4'/>"
@@ -112,7 +114,7 @@ def legend(picture: Picture) -> Iterator[tuple[str, str, str]]:
         panes = [window["pane"] for window in picture.trace.windows.values() if "pane" in window]
         if not all(pane["last"] for pane in panes):
             yield f"<g class='firing early'>{bar}{dots}</g>", "not its last time", "it stays open, and may fire again"
-    if any(not box.windows for box in picture.boxes):
+    if any(not box.numbers for box in picture.boxes):
         box = "<g class='box waiting'><rect x='2' y='3' width='30' height='14' rx='3'/></g>"
         yield box, "open window", "it has events, and has not fired by the end of the run"
     if picture.ideal.points:
@@ -151,28 +153,28 @@ class Plot:
     def __init__(self, picture: Picture, height: int, *, with_stories: bool) -> None:
         self.picture, self.height, self.with_stories = picture, height, with_stories
         self.x = picture.scale
-        self.boxes = {number: box for box in picture.boxes for number in box.windows}
-        known = [moment for moment in picture.moments if moment.fate not in (None, EventOutcome.DUPLICATE)]
-        self.places = {moment.event: moment.at for moment in known if moment.at is not None}
+        self.boxes = {number: box for box in picture.boxes for number in box.numbers}
+        with_outcome = [moment for moment in picture.moments if moment.outcome not in (None, EventOutcome.DUPLICATE)]
+        self.positions = {moment.event: moment.at for moment in with_outcome if moment.at is not None}
 
     def y(self, row: float) -> float:
         """Returns the middle of a row; later rows are higher."""
         return self.height - (row + 1) * ROW
 
-    def drawn(self) -> str:
+    def draw(self) -> str:
         """Returns the whole picture, from back to front."""
         picture = self.picture
         many = " many" if len(picture.sources) > _MANY else ""
         parts = [
             *self._grid(),
-            *self._passed(),
+            *self._behind_watermark(),
             *(self._box(box) for box in picture.boxes),
             self._line("ideal", picture.ideal),
             *(self._line(f"source s{number % 4}{many}", line) for number, line in enumerate(picture.sources)),
             self._line("watermark", picture.watermark),
             *(self._row(moment) for moment in picture.moments if moment.kind not in ("event", "window")),
             *(self._firing(moment, moment.window) for moment in picture.moments if moment.window is not None),
-            *(self._event(moment, moment.fate) for moment in picture.moments if moment.fate is not None),
+            *(self._event(moment, moment.outcome) for moment in picture.moments if moment.outcome is not None),
         ]
         return "".join(parts)
 
@@ -186,28 +188,28 @@ class Plot:
         for x in self.x.breaks:
             yield element("rect", class_="gap", x=x, y=0, width=BREAK, height=self.height)
 
-    def _passed(self) -> Iterator[str]:
+    def _behind_watermark(self) -> Iterator[str]:
         """Yields the area behind the watermark."""
         points = self.picture.watermark.points
         if points and not self.picture.by_arrival:
-            way = "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in points)
-            yield element("path", class_="passed", d=f"M0 {self.y(points[0][0]):.1f}{way}V0H0Z")
+            path_data = "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in points)
+            yield element("path", class_="passed", d=f"M0 {self.y(points[0][0]):.1f}{path_data}V0H0Z")
 
     def _box(self, box: WindowBox) -> str:
         rects = []
         for extent in box.extents:
             low, high = self.x(extent.low), self.x(extent.high)
-            open_still = box.closed is None and extent.last == box.extents[-1].last
-            top, bottom = 0.0 if open_still else self.y(extent.last), self.y(extent.first)
+            open_still = box.closed_row is None and extent.last_row == box.extents[-1].last_row
+            top, bottom = 0.0 if open_still else self.y(extent.last_row), self.y(extent.first_row)
             size = {"width": max(high - low, 4.0) + 2, "height": max(bottom - top, 6.0)}
             rects.append(element("rect", x=low - 1, y=top, rx=3, **size))
         return element(
             "g",
             *rects,
-            class_="box" if box.windows else "box waiting",
-            data_windows=" ".join(map(str, box.windows)),
-            data_opened=box.opened,
-            data_closed=box.closed,
+            class_="box" if box.numbers else "box waiting",
+            data_windows=" ".join(map(str, box.numbers)),
+            data_opened=box.opened_row,
+            data_closed=box.closed_row,
         )
 
     def _line(self, kind: str, line: Line) -> str:
@@ -215,25 +217,25 @@ class Plot:
         if not line.points or self.picture.by_arrival:
             return ""
         (row, at), *others = line.points
-        way = f"M{self.x(at):.1f} {self.y(row):.1f}"
+        path_data = f"M{self.x(at):.1f} {self.y(row):.1f}"
         if kind == "ideal":
-            way += "".join(f"L{self.x(at):.1f} {self.y(row):.1f}" for row, at in others)
+            path_data += "".join(f"L{self.x(at):.1f} {self.y(row):.1f}" for row, at in others)
         else:
-            way = f"M0 {self.y(row):.1f}H{self.x(at):.1f}" if kind == "watermark" else way
-            way += "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in others) + "V0"
+            path_data = f"M0 {self.y(row):.1f}H{self.x(at):.1f}" if kind == "watermark" else path_data
+            path_data += "".join(f"V{self.y(row):.1f}H{self.x(at):.1f}" for row, at in others) + "V0"
         points = json.dumps([[row, None if at == FOREVER else at] for row, at in line.points])
-        return element("path", class_=f"line {kind}", data_line=source_name(line.name), data_points=points, d=way)
+        return element("path", class_=f"line {kind}", data_line=source_name(line.name), data_points=points, d=path_data)
 
-    def _event(self, moment: RunMoment, fate: EventOutcome) -> str:
+    def _event(self, moment: RunMoment, outcome: EventOutcome) -> str:
         y = self.y(moment.number)
         x = 12.0 if moment.at is None else self.x(moment.at)
-        parts = [glyph(fate, x, y)]
-        if fate is EventOutcome.ADJUSTED and moment.own is not None and moment.own != moment.at:
-            parts.insert(0, self._way("adjusted", self.x(moment.own), x, y))
-        if moment.late_by is not None and moment.mark is not None:
+        parts = [glyph(outcome, x, y)]
+        if outcome is EventOutcome.ADJUSTED and moment.own_time is not None and moment.own_time != moment.at:
+            parts.insert(0, self._shift_line("adjusted", self.x(moment.own_time), x, y))
+        if moment.micros_late is not None and moment.mark is not None:
             end = self.x(moment.mark)
-            parts.insert(0, self._way("late", end, x, y))
-            words = f"{Duration(moment.late_by)} late" if moment.late_by else "late"
+            parts.insert(0, self._shift_line("late", end, x, y))
+            words = f"{Duration(moment.micros_late)} late" if moment.micros_late else "late"
             parts.append(self._beside("late-by", words, x - 4, end, y))
         return element(
             "g",
@@ -243,11 +245,11 @@ class Plot:
             class_="event",
             data_row=moment.number,
             data_event=moment.event,
-            data_fate=fate.value,
+            data_fate=outcome.value,
             data_at=moment.at,
         )
 
-    def _way(self, kind: str, end: float, x: float, y: float) -> str:
+    def _shift_line(self, kind: str, end: float, x: float, y: float) -> str:
         return element("path", class_=f"way {kind}", d=f"M{x:.1f} {y:.1f}H{end:.1f}M{end:.1f} {y - 4:.1f}v8")
 
     def _beside(self, kind: str, words: str, low: float, high: float, y: float) -> str:
@@ -266,9 +268,9 @@ class Plot:
         new = set(known_ids(window["new"]) or names)
         names = names if len(names) <= _MEMBERS else [*names[: _MEMBERS - 10], *names[-10:]]
         dots = [
-            element("circle", class_="new" if name in new else "again", cx=self.x(self.places[name]), cy=y, r=3.4)
+            element("circle", class_="new" if name in new else "again", cx=self.x(self.positions[name]), cy=y, r=3.4)
             for name in names
-            if name in self.places
+            if name in self.positions
         ]
         pane = window.get("pane")
         words = f"#{number}{' ' + pane['timing'].replace('_', ' ') if pane else ''}"
@@ -306,7 +308,7 @@ AXIS = 46
 """Height of the axis with its labels, in pixels."""
 _LABEL = 30
 """Most characters of a row's label."""
-_FIRED: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
+_FIRED_BY: dict[str, str] = {FiredBy.MOMENT: " at a moment", FiredBy.ARRIVAL: " at an arrival"}
 """Words for a window that a user's trigger fired other than at a tracked event."""
 _REJECTED = (EventOutcome.LATE, EventOutcome.DROPPED, EventOutcome.EARLY, EventOutcome.INVALID)
 
@@ -326,12 +328,12 @@ class Drawing:
     """The height of the plot, and of the labels."""
 
 
-def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
+def draw(picture: Picture, *, with_stories: bool = False) -> Drawing:
     """Returns the picture as SVG. ``with_stories``: True to add the text of each row as a title, which a pointer
     shows."""
     height = (len(picture.moments) + 1) * ROW
     plot = Plot(picture, height, with_stories=with_stories)
-    names = [_name(picture, moment) for moment in picture.moments]
+    names = [_row_name(picture, moment) for moment in picture.moments]
     gutter = max(round(min(max(map(len, names), default=8), _LABEL) * LABEL_LETTER_WIDTH) + 22, 124)
     labels = "".join(
         element(
@@ -340,7 +342,7 @@ def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
             element(
                 "text",
                 escaped(name),
-                class_=_kind(moment),
+                class_=_label_class(moment),
                 x=gutter - 10,
                 y=plot.y(moment.number) + 4,
                 text_anchor="end",
@@ -350,10 +352,10 @@ def drawn(picture: Picture, *, with_stories: bool = False) -> Drawing:
         )
         for moment, name in zip(picture.moments, names, strict=True)
     )
-    return Drawing(labels, plot.drawn(), "".join(_axis(picture)), gutter, picture.scale.width, height)
+    return Drawing(labels, plot.draw(), "".join(_axis(picture)), gutter, picture.scale.width, height)
 
 
-def _name(picture: Picture, moment: RunMoment) -> str:
+def _row_name(picture: Picture, moment: RunMoment) -> str:
     """Returns the name of a row: its clock time if that has moved, and the kind of moment."""
     before = picture.moments[moment.number - 1].clock if moment.number else None
     clock = "" if moment.clock in (None, before) else f"{picture.show(moment.clock or 0)} "
@@ -363,7 +365,7 @@ def _name(picture: Picture, moment: RunMoment) -> str:
         case "window":
             window = picture.trace.windows[moment.window or 0]
             pane, by = window.get("pane"), window.get("by", "")
-            timing = f" {pane['timing'].replace('_', ' ')}" if pane else _FIRED.get(by, "")
+            timing = f" {pane['timing'].replace('_', ' ')}" if pane else _FIRED_BY.get(by, "")
             if by == FiredBy.CLOSE and moment.watermark not in (None, FOREVER):
                 timing = ", key forgotten"
             return shorten(f"{clock}#{moment.window} fires{timing}", _LABEL)
@@ -376,8 +378,14 @@ def _name(picture: Picture, moment: RunMoment) -> str:
     return f"{clock}{moment.kind}"
 
 
-def _kind(moment: RunMoment) -> str:
-    kind = "turned" if moment.fate in _REJECTED else "quiet" if moment.fate is EventOutcome.ELSEWHERE else moment.kind
+def _label_class(moment: RunMoment) -> str:
+    kind = (
+        "turned"
+        if moment.outcome in _REJECTED
+        else "quiet"
+        if moment.outcome is EventOutcome.ELSEWHERE
+        else moment.kind
+    )
     return f"label {kind}"
 
 
@@ -411,13 +419,13 @@ _TEXT = 44
 """Position where the text beside a sign begins."""
 
 
-def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None = None) -> str:
+def svg(scenario: Scenario, answer: ReplayResult, palette: Mapping[str, str] | None = None) -> str:
     """Returns the run as SVG. ``palette``: fixed colours; without it the file follows the viewer's colour scheme."""
     all_pictures = pictures(scenario, answer)
-    drawings = [drawn(picture, with_stories=True) for picture in all_pictures]
+    drawings = [draw(picture, with_stories=True) for picture in all_pictures]
     width = max([_NARROWEST, *(drawing.gutter + drawing.width for drawing in drawings)]) + 2 * _PAD
     parts, height = [], float(_PAD)
-    for part, room in _parts(answer, all_pictures, drawings, width):
+    for part, room in _svg_parts(answer, all_pictures, drawings, width):
         parts.append(f"<g transform='translate({_PAD} {height:.0f})'>{part}</g>")
         height += room
     style = plain_style(palette or LIGHT)
@@ -431,8 +439,8 @@ def svg(scenario: Scenario, answer: Replayed, palette: Mapping[str, str] | None 
     )
 
 
-def _parts(
-    answer: Replayed, all_pictures: Sequence[Picture], drawings: Sequence[Drawing], width: int
+def _svg_parts(
+    answer: ReplayResult, all_pictures: Sequence[Picture], drawings: Sequence[Drawing], width: int
 ) -> Iterator[tuple[str, float]]:
     """Yields each part with its height."""
     letters, beside = _letters(width), _letters(width - _TEXT)
@@ -472,12 +480,12 @@ def _letters(width: float, letter: float = _TEXT_LETTER_WIDTH) -> int:
 
 def _unusual_stories(picture: Picture, letters: int) -> Iterator[tuple[str, float]]:
     """Yields texts about the first events with an unusual outcome."""
-    unusual = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
+    unusual = [moment for moment in picture.moments if moment.outcome is not None and moment.outcome.is_unusual]
     for moment in unusual[:_STORIES]:
         lines = wrap(picture.stories[moment.number], letters)
         spans = [element("tspan", escaped(line), x=_TEXT, dy=0 if at == 0 else 15) for at, line in enumerate(lines)]
         label = element("text", *spans, class_="told", y=14)
-        yield element("g", glyph(moment.fate or EventOutcome.LATE, 17, 10), label), 9.0 + 15 * len(lines)
+        yield element("g", glyph(moment.outcome or EventOutcome.LATE, 17, 10), label), 9.0 + 15 * len(lines)
     if len(unusual) > _STORIES:
         yield element("text", f"and {len(unusual) - _STORIES} more", class_="quietly", x=_TEXT, y=14), 22
     if unusual:
@@ -501,7 +509,7 @@ def check_png() -> None:
         )
 
 
-def png(scenario: Scenario, answer: Replayed) -> bytes:
+def png(scenario: Scenario, answer: ReplayResult) -> bytes:
     """Returns the run as PNG, in light colours. Raises ConfigError if the package that draws images is missing."""
     check_png()
     import resvg_py
@@ -512,7 +520,7 @@ def png(scenario: Scenario, answer: Replayed) -> bytes:
 # The part of a page about one bolt: its picture, controls for stepping, texts, and the legend.
 
 
-_TOLD = 60
+_MOST_TOLD = 60
 """Most events that are described beside a picture; the rest are in the list of all moments."""
 _STEPS = (
     ("first", "|◀", "to the start (Home)"),
@@ -532,12 +540,12 @@ def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
     return element(
         "section",
         "" if alone else element("h2", f"bolt {escaped(picture.bolt)}", class_="bolt"),
-        element("p", escaped(picture.trace.rules, 2000), class_="rules"),
+        element("p", escaped(picture.trace.description, 2000), class_="rules"),
         element("p", escaped(summary(picture)), " ", how_to_read(picture), class_="how"),
         _controls(len(picture.moments) - 1),
         element(
             "div",
-            _chart(name, picture, drawn(picture)),
+            _chart(name, picture, draw(picture)),
             element("div", beside, _unusual(picture), class_="beside"),
             _legend(picture),
             class_="stage",
@@ -554,8 +562,8 @@ def panel(name: str, picture: Picture, *, alone: bool, first: bool) -> str:
 
 def summary(picture: Picture) -> str:
     """Describes the picture by numbers of events and windows."""
-    counts = {fate: sum(moment.fate is fate for moment in picture.moments) for fate in EventOutcome}
-    events = ", ".join(f"{count} {fate.word}" for fate, count in counts.items() if count)
+    counts = {outcome: sum(moment.outcome is outcome for moment in picture.moments) for outcome in EventOutcome}
+    events = ", ".join(f"{count} {outcome.word}" for outcome, count in counts.items() if count)
     total, windows = sum(counts.values()), len(picture.trace.windows)
     happened = f"{total} event{'' if total == 1 else 's'} ({events})" if total else "No events"
     return f"{happened}; {windows} window{'' if windows == 1 else 's'} fired."
@@ -585,10 +593,10 @@ def _chart(name: str, picture: Picture, drawing: Drawing) -> str:
     labels = _clipped(f"l{name}", gutter, height, drawing.labels)
     plot = _clipped(f"c{name}", width, height, drawing.plot) + element("path", class_="now", d=f"M0 0H{width}")
     parts = (
-        _part("labels", gutter, height, labels),
-        _part("plot", width, height, plot),
+        _svg_element("labels", gutter, height, labels),
+        _svg_element("plot", width, height, plot),
         element("div", "processing time ↑", class_="corner"),
-        _part("bottom", width, AXIS, drawing.axis),
+        _svg_element("bottom", width, AXIS, drawing.axis),
     )
     return element(
         "div",
@@ -601,7 +609,7 @@ def _chart(name: str, picture: Picture, drawing: Drawing) -> str:
     )
 
 
-def _part(kind: str, width: int, height: int, content: str) -> str:
+def _svg_element(kind: str, width: int, height: int, content: str) -> str:
     size = {"width": width, "height": height, "data_width": width, "data_height": height}
     return element("svg", content, class_=f"wb {kind}", aria_hidden="true", viewBox=f"0 0 {width} {height}", **size)
 
@@ -613,7 +621,7 @@ def _clipped(name: str, width: int, height: int, content: str) -> str:
 
 
 def _unusual(picture: Picture) -> str:
-    moments = [moment for moment in picture.moments if moment.fate is not None and moment.fate.is_unusual]
+    moments = [moment for moment in picture.moments if moment.outcome is not None and moment.outcome.is_unusual]
     if not moments:
         return ""
     unusual = [
@@ -623,13 +631,13 @@ def _unusual(picture: Picture) -> str:
                 "button",
                 escaped(picture.stories[moment.number], 2000),
                 type_="button",
-                class_=f"to {moment.fate.value if moment.fate else ''}",
+                class_=f"to {moment.outcome.value if moment.outcome else ''}",
                 data_row=moment.number,
             ),
         )
-        for moment in moments[:_TOLD]
+        for moment in moments[:_MOST_TOLD]
     ]
-    more = element("p", f"and {len(moments) - _TOLD} more", class_="dim") if len(moments) > _TOLD else ""
+    more = element("p", f"and {len(moments) - _MOST_TOLD} more", class_="dim") if len(moments) > _MOST_TOLD else ""
     return element(
         "section", element("h3", "What went otherwise, and why"), element("ul", *unusual), more, class_="unusual"
     )
@@ -689,7 +697,7 @@ class PageItem:
     """A scenario on the page; ``trace``: the traceback of a scenario without a result."""
 
     scenario: Scenario
-    answer: Replayed
+    answer: ReplayResult
     place: str = ""
     trace: str = ""
 
@@ -754,7 +762,7 @@ def _article(number: int, item: PageItem) -> str:
     )
 
 
-def _differences(answer: Replayed) -> str:
+def _differences(answer: ReplayResult) -> str:
     if not answer.differences:
         return ""
     differences = [element("li", escaped(difference, 2000)) for difference in answer.differences]
@@ -779,7 +787,7 @@ def _tabs(number: int, shown: Sequence[Picture]) -> str:
     return element("div", *tabs, role="tablist", aria_label="bolts")
 
 
-def _outcome(answer: Replayed) -> Iterator[str]:
+def _outcome(answer: ReplayResult) -> Iterator[str]:
     """Yields the accounts, and the rows of the sinks."""
     if answer.counts:
         parts = " + ".join(f"{answer.counts[name]:,} {name}" for name in WHEREABOUTS if answer.counts.get(name)) or "0"
@@ -787,7 +795,7 @@ def _outcome(answer: Replayed) -> Iterator[str]:
         yield element("section", element("h3", "What happened to all events"), sum_, class_="accounts")
     for name, rows in answer.outputs.items():
         columns = list(dict.fromkeys(column for row in rows for column in row))
-        cells = [[plain(row.get(column)) for column in columns] for row in rows[:_ROWS]]
+        cells = [[plain_json(row.get(column)) for column in columns] for row in rows[:_ROWS]]
         shown = element("div", table(columns, cells), class_="scroll") if rows else ""
         more = element("p", f"and {len(rows) - _ROWS:,} more", class_="dim") if len(rows) > _ROWS else ""
         title = f"sink {escaped(name)}: {len(rows):,} row{'' if len(rows) == 1 else 's'}"

@@ -22,9 +22,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from topologies.scenarios.moments import placed
-from topologies.scenarios.scenario_answer import AnswerEvent, AnswerWindow, BoltTrace, Replayed, plain
-from topologies.scenarios.scenario_bolt import columns_of, moment_of
+from topologies.scenarios.moments import known_ids, place_windows
+from topologies.scenarios.scenario_answer import AnswerEvent, AnswerWindow, BoltTrace, ReplayResult, plain_json
+from topologies.scenarios.scenario_bolt import columns_named_by, moment_of
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import (
     WHEREABOUTS,
@@ -44,12 +44,12 @@ from topologies.scenarios.timeline_axis import (
     AxisTimes,
     ChartRow,
     WindowGrid,
-    are_of_a_clock,
-    elided,
-    event_places,
-    fit,
-    in_its_characters,
+    are_clock_times,
+    event_positions,
+    fit_line,
+    in_terminal_characters,
     label_lines,
+    split_for_drawing,
     time_text,
 )
 from windowing.errors import ScenarioError, nearest
@@ -60,37 +60,39 @@ from windowing.timestamps import EARLIEST, FOREVER, LATEST, from_datetime, reada
 # Special windows of a run: moments of ready-made bolts, and windows that retract an earlier firing.
 
 
-def moments(answer: Replayed) -> Counter[str]:
+def count_moment_windows(answer: ReplayResult) -> Counter[str]:
     """Returns, for each ready-made bolt, its number of windows that are mere moments: joins by lifetime, unions,
     ``Deduplicate``, ``Silence`` and similar bolts are called at each."""
-    return Counter({trace.bolt: len(trace.windows) for trace in answer.traces if trace.windows and _by_moments(trace)})
+    return Counter(
+        {trace.bolt: len(trace.windows) for trace in answer.traces if trace.windows and _is_called_at_moments(trace)}
+    )
 
 
-def at_moments(answer: Replayed) -> set[int]:
+def moment_windows(answer: ReplayResult) -> set[int]:
     """Returns the indices of mere moments among all windows."""
-    return {place for trace in answer.traces if _by_moments(trace) for place in trace.windows}
+    return {index for trace in answer.traces if _is_called_at_moments(trace) for index in trace.windows}
 
 
-def retracted_windows(answer: Replayed) -> dict[int, list[int]]:
+def retracted_windows(answer: ReplayResult) -> dict[int, list[int]]:
     """Returns the windows whose rows a window retracts, by its index; for bolts with ``mode="retracting"``."""
     found: dict[int, list[int]] = {}
     for trace in answer.traces:
         panes = trace.settings.panes
         if panes is not None and panes.mode is PaneMode.RETRACTING:
-            found |= dict(_of_bolt(trace))
+            found |= dict(_retractions(trace))
     return found
 
 
-def _of_bolt(trace: BoltTrace) -> Iterator[tuple[int, list[int]]]:
-    standing: dict[int, AnswerWindow] = {}
+def _retractions(trace: BoltTrace) -> Iterator[tuple[int, list[int]]]:
+    latest_firings: dict[int, AnswerWindow] = {}
     sessions = any(kind.merges for kind in trace.settings.kinds)
-    for place, window in sorted(trace.windows.items()):
-        before = [each for each, other in standing.items() if _is_same(other, window, sessions=sessions)]
+    for index, window in sorted(trace.windows.items()):
+        before = [each for each, other in latest_firings.items() if _is_same(other, window, sessions=sessions)]
         for each in before:
-            del standing[each]
-        standing[place] = window
+            del latest_firings[each]
+        latest_firings[index] = window
         if before:
-            yield place, before
+            yield index, before
 
 
 def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> bool:
@@ -105,7 +107,7 @@ def _is_same(earlier: AnswerWindow, later: AnswerWindow, *, sessions: bool) -> b
     return max(at for at in starts if at is not None) <= min(at for at in ends if at is not None)
 
 
-def _by_moments(trace: BoltTrace) -> bool:
+def _is_called_at_moments(trace: BoltTrace) -> bool:
     return any(kind.of_moments for kind in trace.settings.kinds)
 
 
@@ -121,29 +123,29 @@ _FIRED: dict[str, str] = {FiredBy.MOMENT: "at a moment", FiredBy.ARRIVAL: "at an
 class Chart:
     """The rows of a run, and their common axis."""
 
-    def __init__(self, scenario: Scenario, answer: Replayed) -> None:
+    def __init__(self, scenario: Scenario, answer: ReplayResult) -> None:
         self.scenario, self.answer = scenario, answer
-        self.first = answer.steps[0] if answer.steps else None
-        self.where = event_places(scenario, answer)
-        self.by_arrival = self.where is None
-        if self.where is None:
-            self.where = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
-        self.show = AxisTimes([*self.where.values(), *_bounds_of(answer)], scenario, by_arrival=self.by_arrival)
+        self.first_step = answer.steps[0] if answer.steps else None
+        self.positions = event_positions(scenario, answer)
+        self.by_arrival = self.positions is None
+        if self.positions is None:
+            self.positions = {step.id: number for number, step in enumerate(scenario.event_steps, 1)}
+        self.show = AxisTimes([*self.positions.values(), *_window_bounds(answer)], scenario, by_arrival=self.by_arrival)
         self.windowed = {name for window in answer.windows for name in window["events"] or ()}
-        self.lost = any(answer.without_ids.values()) or any(
+        self.ids_lost = any(answer.without_ids.values()) or any(
             window["events"] is None or None in window["events"] for window in answer.windows
         )
         self.repeated = {
             name for name, number in Counter(step.id for step in scenario.event_steps).items() if number > 1
         }
         self.late, self.pending = set(answer.late), set(answer.pending)
-        self.taken = {event["id"]: event for event in answer.events}
+        self.admissions = {event["id"]: event for event in answer.events}
         self.watermark: int | None = None
-        self.left_out = at_moments(answer) if scenario.topology is not None else set()
+        self.left_out_windows = moment_windows(answer) if scenario.topology is not None else set()
         self.retracted = retracted_windows(answer)
         self.owner = f" ({answer.traces[0].bolt})" if len(answer.traces) > 1 else ""
         """Words for the owner of the watermarks in ticks, if there are several bolts."""
-        self.rows = _elided(list(self._rows()))
+        self.rows = _elide_rows(list(self._rows()))
 
     def lines(self, console: Console, width: int) -> Iterator[Text]:
         """Yields the axis, and each row with its label and its note; long ones continue below."""
@@ -154,23 +156,23 @@ class Chart:
         yield from (Text(" " * left).append(line) for line in axis.header(self.show))
         watermark: int | None = None
         for row in self.rows:
-            drawn = row
+            current_row = row
             parts = zip_longest(label_lines(row.label, left - 1), row.note.wrap(console, right))
             for label, note in parts:
-                line = Text(f"{label or '':<{left}}", style=row.style).append(axis.draw(drawn, watermark))
+                line = Text(f"{label or '':<{left}}", style=row.style).append(axis.draw(current_row, watermark))
                 yield line.append(" ").append(note or Text())
-                watermark = drawn.upto if drawn.upto is not None else watermark
-                drawn = ChartRow("")
+                watermark = current_row.new_watermark if current_row.new_watermark is not None else watermark
+                current_row = ChartRow("")
 
     def _rows(self) -> Iterator[ChartRow]:
         watermarks, clocks = iter(self.answer.watermarks), iter(self.answer.clocks)
-        for step, before, after in placed(self.scenario, self.answer):
-            yield from (self._window(number) for number in before if number not in self.left_out)
+        for step, before, after in place_windows(self.scenario, self.answer):
+            yield from (self._window(number) for number in before if number not in self.left_out_windows)
             if isinstance(step, ExpectStep):
                 yield self._expectation(step)
             else:
                 yield self._step(step, watermarks, clocks) if step is not None else ChartRow("end of run", style="dim")
-            yield from (self._window(number) for number in after if number not in self.left_out)
+            yield from (self._window(number) for number in after if number not in self.left_out_windows)
 
     def _step(self, step: ScenarioStep, watermarks: Iterator[int | None], clocks: Iterator[int | None]) -> ChartRow:
         match step:
@@ -180,13 +182,15 @@ class Chart:
                 watermark = next(watermarks, None)
                 if watermark is None:
                     return ChartRow(f"tick{self.owner}", Text("no new watermark", "dim"), style="bold")
-                drawn = self._advanced_to(watermark)
+                drawn_watermark = self._advanced_to(watermark)
                 note = Text(f"watermark {self.show(watermark)}", "cyan")
-                return ChartRow(f"tick{self.owner}", note, style="bold", upto=drawn)
+                return ChartRow(f"tick{self.owner}", note, style="bold", new_watermark=drawn_watermark)
             case ClockStep():
                 watermark = self._advanced_to(next(clocks, None))
                 note = Text() if watermark is None else Text(f"watermark {self.show(watermark)}", "cyan")
-                return ChartRow(f"clock {self.show(step.clock)}{self.owner}", note, style="bold", upto=watermark)
+                return ChartRow(
+                    f"clock {self.show(step.clock)}{self.owner}", note, style="bold", new_watermark=watermark
+                )
             case CrashStep():
                 return ChartRow("crash", Text("recovers from the last commit", "dim"), style="bold red")
         return ChartRow("close", Text("end of the streams", "dim"), style="bold")
@@ -200,10 +204,10 @@ class Chart:
         return ChartRow("expect", verdict, style="dim")
 
     def _event(self, step: EventStep) -> ChartRow:
-        symbol, style, word = self._account(step)
+        symbol, style, word = self._symbol(step)
         if step.id in self.repeated and self.scenario.topology is not None:
             word = f"{word} (id not unique)".strip()
-        at = self._at(step.id)
+        at = self._position(step.id)
         own = None if self.by_arrival else at
         parts = [step.id, step.stream if len(self.scenario.streams) != 1 else None]
         parts.append(self.show(own) if own is not None else None)
@@ -212,9 +216,9 @@ class Chart:
         symbols = [] if at is None else [(at, symbol, style)]
         note = Text(f"{symbol} {word}".strip(), style) if word else Text()
         label = " ".join(part for part in parts if part)
-        taken = self.taken.get(step.id)
-        upto = None if taken is None else self._advanced_to(taken["watermark"])
-        return ChartRow(label, note, style if word else "", symbols, upto=upto, kind="event")
+        admission = self.admissions.get(step.id)
+        new_watermark = None if admission is None else self._advanced_to(admission["watermark"])
+        return ChartRow(label, note, style if word else "", symbols, new_watermark=new_watermark, kind="event")
 
     def _advanced_to(self, watermark: int | None) -> int | None:
         """Advances the drawn watermark. Returns the watermark if it has advanced; None otherwise, or if no axis can
@@ -224,34 +228,34 @@ class Chart:
         self.watermark = watermark
         return watermark
 
-    def _account(self, step: EventStep) -> tuple[str, str, str]:
+    def _symbol(self, step: EventStep) -> tuple[str, str, str]:
         if step.id in self.late:
             return LATE, "bold red", "late"
-        decided = self._decided(step)
-        if decided is not None:
-            return decided
-        if step.id in self.answer.invalid or (self.scenario.is_event_time and self._at(step.id) is None):
+        admission_symbol = self._admission_symbol(step)
+        if admission_symbol is not None:
+            return admission_symbol
+        if step.id in self.answer.invalid or (self.scenario.is_event_time and self._position(step.id) is None):
             return INVALID, "red", self._why_invalid(step)
         if step.id in self.windowed or (self.scenario.bolt is None and not self.answer.windows):
             return WINDOWED, "", ""
         if step.id in self.pending:
             return PENDING, "yellow", "pending"
-        return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.lost else "in no window"
+        return NOWHERE, "dim", "not known: its id does not reach the bolt" if self.ids_lost else "in no window"
 
-    def _decided(self, step: EventStep) -> tuple[str, str, str] | None:
+    def _admission_symbol(self, step: EventStep) -> tuple[str, str, str] | None:
         """Returns symbol, style and word for a moved or rejected event, or for a watermark; else None."""
         if self.scenario.is_watermark(step):
             return "", "cyan", "a watermark"
-        taken = self.taken.get(step.id)
-        if taken is None or taken["action"] == "accepted":
+        admission = self.admissions.get(step.id)
+        if admission is None or admission["action"] == "accepted":
             return None
-        if taken["action"].startswith("adjusted") and taken["time"] is not None:
+        if admission["action"].startswith("adjusted") and admission["time"] is not None:
             symbol = WINDOWED if step.id in self.windowed else PENDING
-            return symbol, "yellow", f"adjusted to {self.show(taken['time'])}"
-        if taken["action"] == "invalid":
+            return symbol, "yellow", f"adjusted to {self.show(admission['time'])}"
+        if admission["action"] == "invalid":
             return INVALID, "bold red", self._why_invalid(step)
         words = {"early": "early", "late": "late"}
-        word = words.get(taken["action"], "dropped" if taken["action"].startswith("dropped") else "")
+        word = words.get(admission["action"], "dropped" if admission["action"].startswith("dropped") else "")
         return (LATE, "bold red", word) if word else None
 
     def _why_invalid(self, step: EventStep) -> str:
@@ -262,30 +266,30 @@ class Chart:
             return f"invalid: no {field!r}{f', but {close[0]!r}' if close else ''}"
         return f"invalid: {self.answer.invalid.get(step.id, 'no time')}"
 
-    def _at(self, name: str) -> int | None:
-        return self.where.get(name) if self.where is not None else None
+    def _position(self, name: str) -> int | None:
+        return self.positions.get(name) if self.positions is not None else None
 
     def _window(self, number: int) -> ChartRow:
         window = self.answer.windows[number]
         new = set(window["new"] or ())
         symbols = [
-            *((name, EXPIRED, "dim") for name in _known(window["expired"])),
+            *((name, EXPIRED, "dim") for name in known_ids(window["expired"])),
             *(
                 (name, NEW if name in new else AGAIN, "bold green" if name in new else "")
-                for name in _known(window["events"])
+                for name in known_ids(window["events"])
             ),
         ]
-        further = window.get("step", self.first) != self.first  # its events were made after their inputs
+        further = window.get("step", self.first_step) != self.first_step  # its events were made after their inputs
         on_axis = (
             []
             if further
-            else [(at, symbol, style) for name, symbol, style in symbols if (at := self._at(name)) is not None]
+            else [(at, symbol, style) for name, symbol, style in symbols if (at := self._position(name)) is not None]
         )
         inside = [at for at, symbol, _ in on_axis if symbol != EXPIRED]
         label = f"  #{number} {self._extent(window)}"
         return ChartRow(
             label,
-            self._correction(number).append(_whose(window)).append(_members(window)),
+            self._correction(number).append(_owner_text(window)).append(_members(window)),
             "green",
             on_axis,
             self._bar(window, inside),
@@ -310,14 +314,14 @@ class Chart:
 
     def _brackets(self, window: AnswerWindow) -> tuple[str, str]:
         opening, closing = window["brackets"]
-        at_end = any(self._at(name) == window["end"] for name in _known(window["events"]))
+        at_end = any(self._position(name) == window["end"] for name in known_ids(window["events"]))
         return opening, "]" if at_end else closing  # a session that was cut holds an event at the cut
 
     def _extent(self, window: AnswerWindow) -> str:
         opening, closing = self._brackets(window)
         start, end = window["start"], window["end"]
         if end is None:
-            return _number(window["events"])
+            return _event_count(window["events"])
         if start is None:
             return f"..{self.show(end)}{closing}"
         if end == start + 1:
@@ -325,13 +329,13 @@ class Chart:
         return f"{opening}{self.show(start)}..{self.show(end)}{closing}"
 
 
-def _bounds_of(answer: Replayed) -> Iterator[int]:
+def _window_bounds(answer: ReplayResult) -> Iterator[int]:
     for window in answer.windows:
         yield from (at for at in (window["start"], window["end"]) if at is not None)
 
 
-def _elided(rows: list[ChartRow]) -> list[ChartRow]:
-    head, hidden, tail = elided(rows)
+def _elide_rows(rows: list[ChartRow]) -> list[ChartRow]:
+    head, hidden, tail = split_for_drawing(rows)
     if not hidden:
         return rows
     kinds = Counter(row.kind for row in hidden)
@@ -343,26 +347,21 @@ def _members(window: AnswerWindow) -> Text:
     """Returns the ids in a window: new ones with a plus, then removed ones with a minus."""
     events = window["events"]
     if events is None or None in events:
-        return Text("ids not known" if events is None else f"{_number(events)}, ids not known", "italic")
-    new, expired = set(window["new"] or ()), _known(window["expired"])
+        return Text("ids not known" if events is None else f"{_event_count(events)}, ids not known", "italic")
+    new, expired = set(window["new"] or ()), known_ids(window["expired"])
     text = Text(" ").join(
         [
-            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(_known(events), 6)),
+            *(Text(f"+{name}", "bold green") if name in new else Text(name) for name in _few(known_ids(events), 6)),
             *(Text(f"-{name}", "dim") for name in _few(expired, 3)),
         ]
     )
     hidden = (len(events) > 6) + (len(expired) > 3)
     if hidden:
-        text.append(f" ({_number(events)}{f', {len(expired)} expired' if expired else ''})", "italic")
+        text.append(f" ({_event_count(events)}{f', {len(expired)} expired' if expired else ''})", "italic")
     return text
 
 
-def _known(ids: Sequence[str | None] | None) -> list[str]:
-    """Returns the ids that are known."""
-    return [name for name in ids or () if name is not None]
-
-
-def _number(ids: Sequence[str | None] | None) -> str:
+def _event_count(ids: Sequence[str | None] | None) -> str:
     """Describes the number of events of a window."""
     if ids is None:
         return "events"
@@ -373,7 +372,7 @@ def _few(names: Sequence[str], most: int) -> list[str]:
     return list(names) if len(names) <= most else [*names[: most - 2], "…", names[-1]]
 
 
-def _whose(window: AnswerWindow) -> Text:
+def _owner_text(window: AnswerWindow) -> Text:
     names = [f"{name} {window[name]}" for name in ("step", "bolt", "task", "key", "kind") if name in window]
     if (fired := _FIRED.get(window.get("by", ""))) is not None:
         names.append(fired)
@@ -401,27 +400,27 @@ def sink_rows(rows: Sequence[dict[str, Any]], options: ConsoleOptions) -> Render
     table = Table()
     for column in columns:
         numeric = all(isinstance(row.get(column), int | float) for row in rows)
-        table.add_column(in_its_characters(Text(column), options), justify="right" if numeric else "left")
+        table.add_column(in_terminal_characters(Text(column), options), justify="right" if numeric else "left")
     cells = [[_cell(row.get(column)) for column in columns] for row in rows[:MOST_ROWS]]
     for row in cells:
-        table.add_row(*(in_its_characters(Text(cell), options) for cell in row))
+        table.add_row(*(in_terminal_characters(Text(cell), options) for cell in row))
     longest = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     if sum(longest) + 3 * len(columns) + 1 <= options.max_width:
         return table
     pairs = ["  ".join(f"{name}={cell}" for name, cell in zip(columns, row, strict=True) if cell) for row in cells]
-    return Padding(Group(*(in_its_characters(Text(pair), options) for pair in pairs)), (0, 0, 0, 2))
+    return Padding(Group(*(in_terminal_characters(Text(pair), options) for pair in pairs)), (0, 0, 0, 2))
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return str(readable_time(from_datetime(value)) if isinstance(value, datetime) else plain(value))
+    return str(readable_time(from_datetime(value)) if isinstance(value, datetime) else plain_json(value))
 
 
 # A scenario's run drawn for a terminal: arrivals downwards, event time to the right, windows as brackets.
 
 
-def timeline(scenario: Scenario, answer: Replayed) -> Timeline:
+def timeline(scenario: Scenario, answer: ReplayResult) -> Timeline:
     """Returns an object for rich that shows a run: its events, watermarks, windows, outputs, and differences."""
     return Timeline(scenario, answer)
 
@@ -431,28 +430,30 @@ class Timeline:
     """A run as rich renders it, at the available width; symbols repeat the meaning of colours."""
 
     scenario: Scenario
-    answer: Replayed
+    answer: ReplayResult
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich when the timeline is printed."""
         chart = Chart(self.scenario, self.answer)
-        yield from (in_its_characters(line, options) for line in [*_headline(self.scenario, self.answer), Text()])
+        yield from (in_terminal_characters(line, options) for line in [*_headline(self.scenario, self.answer), Text()])
         if chart.rows:
-            yield from (fit(line, options) for line in chart.lines(console, options.max_width))
-            yield from (in_its_characters(line, options) for line in [*_legend(options.max_width), Text()])
-        if chart.left_out:
-            yield in_its_characters(_not_drawn(self.answer), options)
-        yield from (in_its_characters(line, options) for line in _accounts(self.answer))
+            yield from (fit_line(line, options) for line in chart.lines(console, options.max_width))
+            yield from (in_terminal_characters(line, options) for line in [*_legend(options.max_width), Text()])
+        if chart.left_out_windows:
+            yield in_terminal_characters(_not_drawn(self.answer), options)
+        yield from (in_terminal_characters(line, options) for line in _accounts(self.answer))
         for name, rows in self.answer.outputs.items():
-            yield in_its_characters(sink_title(name, rows), options)
+            yield in_terminal_characters(sink_title(name, rows), options)
             if rows:
                 yield sink_rows(rows, options)
         if self.answer.differences:
             text = Text("\n").join(Text(f"{LATE} {difference}") for difference in self.answer.differences)
-            yield Panel(in_its_characters(text, options), title="differences", title_align="left", border_style="red")
+            yield Panel(
+                in_terminal_characters(text, options), title="differences", title_align="left", border_style="red"
+            )
 
 
-def _headline(scenario: Scenario, answer: Replayed) -> Iterator[Text]:
+def _headline(scenario: Scenario, answer: ReplayResult) -> Iterator[Text]:
     verdict = {
         True: ("✓ as expected", "bold green"),
         False: ("✗ not as expected", "bold red"),
@@ -496,12 +497,12 @@ def _legend(width: int) -> Iterator[Text]:
     yield from (Text(each, "dim") for each in ([line] if len(line) <= width else [events, windows]))
 
 
-def _not_drawn(answer: Replayed) -> Text:
-    names = ", ".join(f"{number} of {bolt}" for bolt, number in moments(answer).items())
+def _not_drawn(answer: ReplayResult) -> Text:
+    names = ", ".join(f"{number} of {bolt}" for bolt, number in count_moment_windows(answer).items())
     return Text(f"not drawn: the moments at which ready bolts without windows are called ({names})", "dim")
 
 
-def _accounts(answer: Replayed) -> Iterator[Text]:
+def _accounts(answer: ReplayResult) -> Iterator[Text]:
     """Yields the accounts of the received events, as the sum that they must equal; for several bolts, a line each."""
     if not answer.counts:
         return
@@ -531,7 +532,7 @@ def _account_line(counts: Mapping[str, int]) -> Text:
 _WIDTH = 110
 
 
-def picture(scenario: Scenario, answer: Replayed) -> str:
+def timeline_text(scenario: Scenario, answer: ReplayResult) -> str:
     """Returns the timeline without colours; it ends with the differences from the expectations."""
     file = StringIO()
     console = Console(
@@ -561,7 +562,7 @@ class TableTimes:
 
     def __init__(self, times: Iterable[int], happening: Iterable[int]) -> None:
         known = {at for at in times if EARLIEST <= at <= LATEST}
-        self.as_clock = are_of_a_clock(known)
+        self.as_clock = are_clock_times(known)
         days = {at // DAY for at in happening}
         self.day = days.pop() if len(days) == 1 else None
         self.seconds = any(at % (60 * SECOND) for at in known)
@@ -577,8 +578,8 @@ class TableTimes:
         return ", ".join(shown if len(shown) <= FEW else [shown[0], "...", shown[-1]])
 
     def _window(self, start: int, end: int) -> str:
-        plain = self.as_clock and start // DAY == end // DAY == self.day
-        return f"{self(start)}{'-' if plain else '..'}{self(end)}"
+        is_plain = self.as_clock and start // DAY == end // DAY == self.day
+        return f"{self(start)}{'-' if is_plain else '..'}{self(end)}"
 
 
 # A line of the table of arrivals.
@@ -629,20 +630,20 @@ class TableColumn:
     """A column: its name, and its value in a row."""
 
     name: str
-    of: str
+    attribute: str
     key: str = ""
 
     def cell(self, line: TableLine, show: TableTimes) -> str:
         """Returns the text of its cell in a row."""
         if self.key:
             return line.payload.get(self.key, "")
-        value = getattr(line, self.of)
-        if self.of in ("own", "open"):
+        value = getattr(line, self.attribute)
+        if self.attribute in ("own", "open"):
             return show.windows(value)
         return value if isinstance(value, str) else show(value)
 
 
-def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[TableColumn]:
+def table_columns(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[TableColumn]:
     """Yields the columns of a run's table, in order."""
     rules = scenario.rules
     by_arrival = rules.arrival is not None
@@ -661,8 +662,8 @@ def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[Ta
         yield TableColumn("System.Timestamp" if by_arrival else "assigned", "assigned")
     yield TableColumn("watermark", "watermark")
     if any(line.mark != line.watermark for line in lines if line.event):
-        of = f"watermark ({', '.join(rules.key)})" if rules.watermark_per_key else "own mark"
-        yield TableColumn(of, "mark")
+        title = f"watermark ({', '.join(rules.key)})" if rules.watermark_per_key else "own mark"
+        yield TableColumn(title, "mark")
     if rules.allowed_lateness.micros:
         yield TableColumn("lateness time", "lateness")
     if not by_arrival:
@@ -675,7 +676,7 @@ def columns_shown(scenario: Scenario, lines: Sequence[TableLine]) -> Iterator[Ta
 # A table of arrivals, to compare with the tables by which systems explain their watermarks.
 
 
-def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
+def arrival_table(scenario: Scenario, answer: ReplayResult) -> Table | None:
     """Returns the table of a run whose watermark comes with events; else None.
 
     With rules about arrival it has the columns of Azure's illustrated example; otherwise those of Atlas's tables, which
@@ -686,11 +687,11 @@ def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
     lines = list(_lines(scenario, answer))
     shown = chain.from_iterable(line.times() for line in lines)
     show = TableTimes(shown, (at for line in lines for at in (line.time, line.clock, line.arrival) if at is not None))
-    columns = [column for column in columns_shown(scenario, lines) if any(column.cell(line, show) for line in lines)]
+    columns = [column for column in table_columns(scenario, lines) if any(column.cell(line, show) for line in lines)]
     table = Table(title="event by event", title_justify="left", title_style="bold")
     for column in columns:
-        table.add_column(column.name, no_wrap=column.of not in ("own", "open"))
-    head, hidden, tail = elided(lines)
+        table.add_column(column.name, no_wrap=column.attribute not in ("own", "open"))
+    head, hidden, tail = split_for_drawing(lines)
     for line in head:
         table.add_row(*(Text(column.cell(line, show), line.style) for column in columns))
     if hidden:
@@ -700,35 +701,37 @@ def arrival_table(scenario: Scenario, answer: Replayed) -> Table | None:
     return table
 
 
-def _lines(scenario: Scenario, answer: Replayed) -> Iterator[TableLine]:
+def _lines(scenario: Scenario, answer: ReplayResult) -> Iterator[TableLine]:
     grid, clocks = WindowGrid.of(scenario.rules, scenario.first_clock), iter(answer.clocks)
-    taken = {event["id"]: event for event in answer.events}
+    admissions = {event["id"]: event for event in answer.events}
     clock: int | None = None
-    begun: int | None = None
-    fired = {(window["start"], window["end"], name) for window in answer.windows for name in window["events"] or ()}
-    known = {(window["start"], window["end"]) for window in answer.windows}
+    earliest: int | None = None
+    fired_with_ids = {
+        (window["start"], window["end"], name) for window in answer.windows for name in window["events"] or ()
+    }
+    fired_windows = {(window["start"], window["end"]) for window in answer.windows}
     for step in scenario.steps:
         if isinstance(step, EventStep | ClockStep) and step.moved is not None:
             clock = step.moved
         if isinstance(step, ClockStep):
             line = TableLine(clock=clock, watermark=next(clocks, None))
-        elif isinstance(step, EventStep) and step.id in taken:
-            line = _line(scenario, step, taken[step.id], clock)
+        elif isinstance(step, EventStep) and step.id in admissions:
+            line = _line(scenario, step, admissions[step.id], clock)
             at = line.assigned
-            own = [] if grid is None or at is None else grid.holding(at)
-            line.own = [each for each in own if (*each, step.id) in fired or each not in known]
+            own_windows = [] if grid is None or at is None else grid.holding(at)
+            line.own = [each for each in own_windows if (*each, step.id) in fired_with_ids or each not in fired_windows]
         else:
             continue
         if line.watermark is not None:
             line.lateness = line.watermark - scenario.rules.allowed_lateness.micros
-            begun = min(each for each in (begun, line.watermark, line.assigned) if each is not None)
-            line.open = [] if grid is None else grid.open(max(line.lateness, begun), line.watermark)
+            earliest = min(each for each in (earliest, line.watermark, line.assigned) if each is not None)
+            line.open = [] if grid is None else grid.open(max(line.lateness, earliest), line.watermark)
         yield line
 
 
 def _line(scenario: Scenario, step: EventStep, event: AnswerEvent, clock: int | None) -> TableLine:
     arrival = scenario.rules.arrival
-    columns = columns_of(scenario.rules)
+    columns = columns_named_by(scenario.rules)
     times = {name for name, kind in columns.items() if kind == "time"}
     given = {name: value for name, value in step.event.items() if name not in ("id", *times)}
     return TableLine(

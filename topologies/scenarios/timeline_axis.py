@@ -15,7 +15,7 @@ from rich.console import ConsoleOptions
 from rich.text import Text
 
 from topologies.scenarios.moments import RunMoments
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.scenario_values import ClockStep, EventStep
 from windowing.durations import Count, Duration
@@ -44,7 +44,7 @@ def time_text(at: int, *, as_clock: bool, dated: bool, seconds: bool = True) -> 
     return text if at % SECOND == 0 else f"{text}.{moment:%f}"[: -3 if at % 1000 == 0 else None]
 
 
-def are_of_a_clock(times: Collection[int]) -> bool:
+def are_clock_times(times: Collection[int]) -> bool:
     """True if times are of the present era, not counted from zero."""
     return bool(times) and min(times) > 3 * 365 * DAY
 
@@ -70,7 +70,7 @@ class AxisTimes:
         known = [at for at in times if EARLIEST <= at <= LATEST and not (by_arrival and abs(at) < _NUMBERS)]
         known += [at for at in clocks if at is not None and EARLIEST <= at <= LATEST]
         self.by_arrival = by_arrival
-        self.as_clock = are_of_a_clock(known)
+        self.as_clock = are_clock_times(known)
         self.dated = bool(known) and min(known) // DAY != max(known) // DAY
 
     def __call__(self, at: int) -> str:
@@ -95,7 +95,7 @@ class AxisTimes:
 # Cuts of an axis: stretches without events that would squeeze the rest.
 
 
-def cuts_of(points: Sequence[int]) -> list[int]:
+def cut_points(points: Sequence[int]) -> list[int]:
     """Returns the points before which the axis is cut: at most five gaps, each far longer than the average of the
     others."""
     gaps = sorted((high - low, at) for at, (low, high) in enumerate(pairwise(points), 1))
@@ -126,14 +126,18 @@ class ChartRow:
     """Time, symbol and style."""
     bar: tuple[int, int, str, str] | None = None
     """Start, end, and the brackets; a bracket is empty if the window has no such bound."""
-    upto: int | None = None
+    new_watermark: int | None = None
     """The watermark that this row reaches."""
     kind: str = "step"
 
     def times(self) -> list[int]:
         """Returns the times that the axis must include."""
         ends = [] if self.bar is None else [self.bar[0], self.bar[1]]
-        return [*(at for at, _, _ in self.symbols), *ends, *([] if self.upto is None else [self.upto])]
+        return [
+            *(at for at, _, _ in self.symbols),
+            *ends,
+            *([] if self.new_watermark is None else [self.new_watermark]),
+        ]
 
 
 # The label of a row in as many lines as its column needs, broken between a window's bounds.
@@ -161,7 +165,7 @@ HEAD, TAIL = 80, 40
 DrawnRow = TypeVar("DrawnRow")
 
 
-def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[DrawnRow], Sequence[DrawnRow]]:
+def split_for_drawing(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[DrawnRow], Sequence[DrawnRow]]:
     """Returns the rows at the beginning, the omitted rows, and the rows at the end, in order."""
     tail = max(len(rows) - TAIL, HEAD)
     return rows[:HEAD], rows[HEAD:tail], rows[tail:]
@@ -170,7 +174,7 @@ def elided(rows: Sequence[DrawnRow]) -> tuple[Sequence[DrawnRow], Sequence[Drawn
 # Positions of events on the axis: their times, if known.
 
 
-def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
+def event_positions(scenario: Scenario, answer: ReplayResult) -> dict[str, int] | None:
     """Returns the time of each event, by id, in microseconds; None if only the order of arrival can place events."""
     if scenario.is_event_time:
         return {step.id: at for step in scenario.event_steps if (at := scenario.event_time(step)) is not None}
@@ -183,7 +187,7 @@ def event_places(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
     return _times_of_clock(scenario)
 
 
-def _times_at_bolts(scenario: Scenario, answer: Replayed) -> dict[str, int] | None:
+def _times_at_bolts(scenario: Scenario, answer: ReplayResult) -> dict[str, int] | None:
     """Returns the times of events from the bolts of a topology; None unless each event has one id and one time."""
     names = [step.id for step in scenario.event_steps]
     if len(set(names)) < len(names) or not all(trace.event_time for trace in answer.traces):
@@ -216,13 +220,13 @@ def _times_of_clock(scenario: Scenario) -> dict[str, int]:
 _ASCII = str.maketrans("●✗○·◆◇─┬┊┄▌╱…✓–#", "*xo.+%-+:.|/~v-#")
 
 
-def fit(line: Text, options: ConsoleOptions) -> Text:
-    line = in_its_characters(line, options)
+def fit_line(line: Text, options: ConsoleOptions) -> Text:
+    line = in_terminal_characters(line, options)
     line.no_wrap, line.overflow = True, "ellipsis" if not options.ascii_only else "crop"
     return line
 
 
-def in_its_characters(text: Text, options: ConsoleOptions) -> Text:
+def in_terminal_characters(text: Text, options: ConsoleOptions) -> Text:
     if not options.ascii_only:
         return text
     copy = text.copy()
@@ -263,19 +267,19 @@ class WindowGrid:
     def holding(self, at: int) -> list[tuple[int, int]]:
         """Returns the windows that contain a moment, by start and end."""
         one = np.array([at], np.int64)
-        first = int(self.bounds.first_end(one, self.slide, self.offset)[0])
-        last = int(self.bounds.last_end(one, self.length, self.slide, self.offset)[0])
-        return self._between(first, last)
+        first_end = int(self.bounds.first_end(one, self.slide, self.offset)[0])
+        last_end = int(self.bounds.last_end(one, self.length, self.slide, self.offset)[0])
+        return self._between(first_end, last_end)
 
-    def open(self, over: int, watermark: int) -> list[tuple[int, int]]:
-        """Returns the windows that have begun by the watermark, except those that end by ``over``."""
-        first = (over - self.offset) // self.slide * self.slide + self.slide + self.offset
-        last = (watermark + self.length - self.offset) // self.slide * self.slide + self.offset
-        return self._between(first, last)
+    def open(self, ended: int, watermark: int) -> list[tuple[int, int]]:
+        """Returns the windows that have begun by the watermark, except those that end by ``ended``."""
+        first_end = (ended - self.offset) // self.slide * self.slide + self.slide + self.offset
+        last_end = (watermark + self.length - self.offset) // self.slide * self.slide + self.offset
+        return self._between(first_end, last_end)
 
-    def _between(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Returns the windows that end from ``first`` to ``last``, if they exist."""
-        found = [(end - self.length, end) for end in range(first, last + 1, self.slide)]
+    def _between(self, first_end: int, last_end: int) -> list[tuple[int, int]]:
+        """Returns the windows that end from ``first_end`` to ``last_end``, if they exist."""
+        found = [(end - self.length, end) for end in range(first_end, last_end + 1, self.slide)]
         return [window for window in found if self.origin is None or window[0] >= self.origin]
 
 
@@ -289,7 +293,7 @@ class Axis:
 
     def __init__(self, times: Iterable[int], width: int) -> None:
         points = sorted({at for at in times if at != FOREVER}) or [0]
-        cuts = cuts_of(points)
+        cuts = cut_points(points)
         parts = [points[low:high] for low, high in zip([0, *cuts], [*cuts, len(points)], strict=True)]
         self.width = width
         self.spans = [(part[0], part[-1]) for part in parts]
@@ -336,18 +340,18 @@ class Axis:
     def draw(self, row: ChartRow, watermark: int | None) -> Text:
         """Draws a line of the chart; ``watermark``: the present one."""
         cells: list[tuple[str, str]] = [(" ", "")] * self.width
-        if watermark is not None and row.upto is None:
+        if watermark is not None and row.new_watermark is None:
             cells[self.column(watermark)] = ("┊", "cyan dim")
-        if row.upto is not None:
-            column = self.column(row.upto)
+        if row.new_watermark is not None:
+            column = self.column(row.new_watermark)
             cells[:column] = [("┄", "cyan dim")] * column
             cells[column] = ("▌", "bold cyan")
         if row.bar is not None:
-            self._bar(cells, row.bar)
-        self._symbols(cells, row.symbols)
+            self._draw_bar(cells, row.bar)
+        self._draw_symbols(cells, row.symbols)
         return Text.assemble(*cells)
 
-    def _bar(self, cells: list[tuple[str, str]], bar: tuple[int, int, str, str]) -> None:
+    def _draw_bar(self, cells: list[tuple[str, str]], bar: tuple[int, int, str, str]) -> None:
         low, high, opening, closing = bar
         first, last = self.column(low), self.column(high)
         cells[first : last + 1] = [("─", "green")] * (last + 1 - first)
@@ -359,7 +363,7 @@ class Axis:
         if closing:
             cells[last] = (closing, "green")
 
-    def _symbols(self, cells: list[tuple[str, str]], symbols: Sequence[tuple[int, str, str]]) -> None:
+    def _draw_symbols(self, cells: list[tuple[str, str]], symbols: Sequence[tuple[int, str, str]]) -> None:
         """Draws the symbols. Events in the same column are counted; in the column of a bracket they replace it."""
         together = Counter(self.column(at) for at, symbol, _ in symbols if symbol != EXPIRED)
         for at, symbol, style in symbols:

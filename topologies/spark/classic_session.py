@@ -34,22 +34,22 @@ from topologies.spark.java import (
     CONNECTOR,
     JavaOptions,
     NoCacheError,
-    Together,
+    SharedSetup,
     WithFallback,
     agree_on_python,
     are_cached,
     check_surroundings,
-    defined_beside,
+    define_beside,
     ends_with_driver,
-    explaining_javas_end,
+    explain_javas_end,
     forget_ended_java,
+    forward_output,
     importable_windbolt,
     is_published,
     jars,
     java_ended_early,
     java_not_started,
     java_runs,
-    passed_on,
     spark_not_started,
 )
 from windowing.errors import ConfigError, EnvironmentMissing
@@ -58,7 +58,7 @@ from windowing.errors import ConfigError, EnvironmentMissing
 
 
 _AZURE = "hadoop-azure"
-_NEEDED = {
+_STORE_JARS = {
     "s3a": ("hadoop-aws", "org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.hadoop:hadoop-aws:{hadoop}"),
     "abfs": (_AZURE, "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem", f"org.apache.hadoop:{_AZURE}:{{hadoop}}"),
     "abfss": (
@@ -73,8 +73,8 @@ _NEEDED = {
     ),
 }
 """By Hadoop's scheme: the jar, its class, and its Maven coordinates."""
-_OF_JARS = ("spark.jars", "spark.jars.packages")
-_OF_PATHS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
+_JAR_SETTINGS = ("spark.jars", "spark.jars.packages")
+_PATH_SETTINGS = ("spark.driver.extraClassPath", "spark.jars.ivySettings")
 """Settings that may add the jar under any name."""
 
 
@@ -102,23 +102,24 @@ def check_jars(places: Collection[str], conf: Mapping[str, str]) -> None:
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # Java is running, and check_classes asks it
     settings = file_defaults() | dict(conf)
-    mentioned = " ".join([*(settings.get(name, "") for name in _OF_JARS), os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
-    if any(name in settings for name in _OF_PATHS) or os.environ.get("SPARK_DIST_CLASSPATH"):
+    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    mentioned = " ".join([*(settings.get(name, "") for name in _JAR_SETTINGS), arguments])
+    if any(name in settings for name in _PATH_SETTINGS) or os.environ.get("SPARK_DIST_CLASSPATH"):
         return
     jars = [path.name for path in _folder_of_jars().glob("*.jar")]
     for place in places:
-        needed = _NEEDED.get(_scheme(place))
+        needed = _STORE_JARS.get(_scheme(place))
         if needed is not None and needed[0] not in mentioned and not any(jar.startswith(needed[0]) for jar in jars):
-            raise _missing(place)
+            raise _missing_jar(place)
 
 
 def check_classes(spark: SparkSession, places: Collection[str]) -> None:
     """Raises EnvironmentMissing for a session without the packages for Spark's half."""
     jvm: Any = spark._jvm
     for place in places:
-        needed = _NEEDED.get(_scheme(place))
+        needed = _STORE_JARS.get(_scheme(place))
         if needed is not None and not jvm.org.apache.spark.util.Utils.classIsLoadable(needed[1]):
-            raise _missing(place)
+            raise _missing_jar(place)
 
 
 def reach_stores(spark: SparkSession, places: Collection[str]) -> None:
@@ -127,9 +128,9 @@ def reach_stores(spark: SparkSession, places: Collection[str]) -> None:
     for place in places:
         bucket = hadoop_name(place).removeprefix("s3a://").partition("/")[0]
         for name, value in s3a_settings(place).items():
-            of_bucket = f"fs.s3a.bucket.{bucket}.{name}"
-            if not (_is_set(spark, hadoop, of_bucket) or _is_set(spark, hadoop, f"fs.s3a.{name}")):
-                hadoop.set(of_bucket, value)
+            bucket_setting = f"fs.s3a.bucket.{bucket}.{name}"
+            if not (_is_set(spark, hadoop, bucket_setting) or _is_set(spark, hadoop, f"fs.s3a.{name}")):
+                hadoop.set(bucket_setting, value)
 
 
 def _is_set(spark: SparkSession, hadoop: Any, name: str) -> bool:
@@ -143,8 +144,8 @@ def _scheme(place: str) -> str:
     return hadoop_name(place).partition("://")[0]
 
 
-def _missing(place: str) -> EnvironmentMissing:
-    jar, _, coordinates = _NEEDED[_scheme(place)]
+def _missing_jar(place: str) -> EnvironmentMissing:
+    jar, _, coordinates = _STORE_JARS[_scheme(place)]
     package = coordinates.format(hadoop=_hadoop_version())
     return EnvironmentMissing(
         f"Spark cannot reach {place_name(place).partition('?')[0]}: it has no {jar}",
@@ -173,7 +174,7 @@ TOKENS = "spark-token-provider-kafka-0-10"
 _PACKAGES, _JARS = "spark.jars.packages", "spark.jars"
 _VERSION = re.compile(rf"{ARTIFACT}_2\.13-(.+)\.jar")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\]\n]*)|(Server access error[^\n]*)")
-_UNKEPT = re.compile(
+_NO_FOLDER = re.compile(
     r"^Exception in thread \"main\" ([^\n]*)(?:\n\s+at [^\n]*)*?\n\s+at org\.apache\.ivy\.", re.MULTILINE
 )
 """Java's error text if Ivy, which fetches jars for Spark, has no writable folder."""
@@ -188,7 +189,7 @@ _STARTED: dict[str, str] = {}
 """The settings with which windbolt started Java."""
 
 
-def started_with(name: str) -> str | None:
+def start_setting(name: str) -> str | None:
     """Returns the setting with which windbolt started Java. Java keeps it even after the session that made it has
     ended."""
     return _STARTED.get(name)
@@ -268,24 +269,24 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
     for name, value in settings.items():
         conf.set(name, value)
     if not fetches:
-        with passed_on() as errors:
+        with forward_output() as errors:
             try:
-                gateway = _launched(conf, stderr=errors)
+                gateway = _launch(conf, stderr=errors)
             except PySparkRuntimeError as error:
                 raise java_not_started() from error
-        _ready(gateway)
+        _connect_pyspark(gateway)
         return
     with _buffered_output(1) as out, _buffered_output(2) as errors:
         try:
-            gateway = _launched(conf, stdout=out.end, stderr=errors.end)
+            gateway = _launch(conf, stdout=out.end, stderr=errors.end)
         except PySparkRuntimeError as error:
             text = out.text() + errors.text()
-            unkept = _UNKEPT.search(text)
-            if unkept is not None:
+            no_folder = _NO_FOLDER.search(text)
+            if no_folder is not None:
                 raise EnvironmentMissing(
                     f"Spark cannot keep what it downloads: {settings.get(_PACKAGES, coordinates())}",
-                    why=f"{unkept[1]}; by default the folder is .ivy2... in the home directory that the system has for "
-                    "this user, wherever HOME is",
+                    why=f"{no_folder[1]}; by default the folder is .ivy2... in the home directory that the system has "
+                    "for this user, wherever HOME is",
                     do="name a folder that can be written to: --conf spark.jars.ivy=/var/tmp/ivy",
                 ) from error
             match = _UNRESOLVED.search(text)
@@ -298,10 +299,10 @@ def start_java(settings: Mapping[str, str], *, fetches: bool) -> None:
                 why=f"neither Maven Central nor a mirror gives it ({reason})",
                 do=_REMEDY,
             ) from error
-        _ready(gateway)
+        _connect_pyspark(gateway)
 
 
-def _launched(conf: SparkConf, **options: Any) -> Any:
+def _launch(conf: SparkConf, **options: Any) -> Any:
     with importable_windbolt():
         try:
             gateway = launch_gateway(conf, JavaOptions(**options))  # type: ignore[no-untyped-call]
@@ -311,7 +312,7 @@ def _launched(conf: SparkConf, **options: Any) -> Any:
     return gateway
 
 
-def _ready(gateway: Any) -> None:
+def _connect_pyspark(gateway: Any) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
@@ -348,8 +349,8 @@ class _BufferedOutput:
     def __init__(self, target: int) -> None:
         self._target = target
         self._start, self.end = os.pipe()
-        self._kept: list[bytes] = []
-        self._open = False
+        self._buffered: list[bytes] = []
+        self._forwards = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -359,7 +360,7 @@ class _BufferedOutput:
         while True:
             with self._lock:
                 if not select.select([self._start], [], [], 0)[0]:
-                    self._open = True
+                    self._forwards = True
                     return
             time.sleep(0.01)
 
@@ -368,7 +369,7 @@ class _BufferedOutput:
         os.close(self.end)
         self.end = -1
         self._thread.join(5)
-        return b"".join(self._kept).decode("utf-8", "replace")
+        return b"".join(self._buffered).decode("utf-8", "replace")
 
     def _read(self) -> None:
         while select.select([self._start], [], []):
@@ -376,8 +377,8 @@ class _BufferedOutput:
                 chunk = os.read(self._start, 65536)
                 if not chunk:
                     return
-                if not self._open:
-                    self._kept.append(chunk)
+                if not self._forwards:
+                    self._buffered.append(chunk)
                     continue
             with suppress(OSError):
                 os.write(self._target, chunk)
@@ -385,13 +386,13 @@ class _BufferedOutput:
 
 @contextmanager
 def _buffered_output(target: int) -> Iterator[_BufferedOutput]:
-    held = _BufferedOutput(target)
+    buffered = _BufferedOutput(target)
     try:
-        yield held
-        held.release()
+        yield buffered
+        buffered.release()
     finally:
-        if held.end >= 0:
-            os.close(held.end)
+        if buffered.end >= 0:
+            os.close(buffered.end)
 
 
 # The Spark session: checks Java first, uses this Python for workers, keeps logs quiet.
@@ -402,10 +403,10 @@ _MASTER, _PYTHON, _JAVA_OPTIONS = "spark.master", "spark.pyspark.python", "spark
 _PROGRESS = "spark.ui.showConsoleProgress"
 _UNNAMED = "pyspark-shell"
 """Name that spark-submit gives to an unnamed application."""
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _CHECKPOINT_FILES = Path(__file__).with_name("CheckpointFiles.java")
-_TOGETHER = Together()
+_FILE_MANAGERS = SharedSetup()
 _LOG = logging.getLogger("windbolt.spark")
 
 
@@ -424,37 +425,39 @@ def open_session(master: str | None, conf: Mapping[str, str], *, kafka: bool = F
         return SparkSession.builder.getOrCreate(), False  # the active session is per thread; this one is another's
     check_java()
     check_surroundings()
-    given = ({_MASTER: master} if master else {}) | dict(conf)
-    with environment_of_java(given):
-        given |= with_connector(given) if kafka else {}
-        start_java(_at_start(given), fetches=kafka)
-        with explaining_javas_end():
-            session, known = _opened(given)
-            if on_this_machine(known.get(_MASTER, LOCAL)):
+    user_settings = ({_MASTER: master} if master else {}) | dict(conf)
+    with environment_of_java(user_settings):
+        user_settings |= with_connector(user_settings) if kafka else {}
+        start_java(_start_settings(user_settings), fetches=kafka)
+        with explain_javas_end():
+            session, known_settings = _make_session(user_settings)
+            if on_this_machine(known_settings.get(_MASTER, LOCAL)):
                 _write_simply_by_default(session)
     return session, True
 
 
-def _opened(given: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
-    """Returns a session in the running Java, and its known settings. ``given``: the user's settings."""
+def _make_session(user_settings: Mapping[str, str]) -> tuple[SparkSession, dict[str, str]]:
+    """Returns a session in the running Java, and its known settings. ``user_settings``: the user's settings."""
     SparkContext._ensure_initialized()
-    known = {name: value for name, value in SparkConf().getAll() if started_with(name) != value} | dict(given)
-    settings = _defaults(known.get(_MASTER, LOCAL))
-    settings = {name: value for name, value in settings.items() if known.get(name, _UNNAMED) == _UNNAMED} | dict(given)
+    others_settings = {name: value for name, value in SparkConf().getAll() if start_setting(name) != value}
+    known_settings = others_settings | dict(user_settings)
+    defaults = _defaults(known_settings.get(_MASTER, LOCAL))
+    defaults = {name: value for name, value in defaults.items() if known_settings.get(name, _UNNAMED) == _UNNAMED}
+    settings = defaults | dict(user_settings)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate(), known
+        return builder.getOrCreate(), known_settings
     except Py4JJavaError as error:
-        raise spark_not_started(settings.get(_MASTER, known.get(_MASTER, LOCAL)), error) from error
+        raise spark_not_started(settings.get(_MASTER, known_settings.get(_MASTER, LOCAL)), error) from error
 
 
-def _at_start(given: Mapping[str, str]) -> dict[str, str]:
+def _start_settings(user_settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings for starting Java, which replace those of ``spark-defaults.conf``."""
-    quiet, default = f"-Dlog4j2.configurationFile=file:{_LOGGING}", file_defaults()
+    quiet, default = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", file_defaults()
     options = " ".join(filter(None, [quiet, default.get(_JAVA_OPTIONS)]))
-    return {_JAVA_OPTIONS: options, _PROGRESS: default.get(_PROGRESS, "false")} | dict(given)
+    return {_JAVA_OPTIONS: options, _PROGRESS: default.get(_PROGRESS, "false")} | dict(user_settings)
 
 
 def _defaults(master: str) -> dict[str, str]:
@@ -474,15 +477,18 @@ def _defaults(master: str) -> dict[str, str]:
 
 
 @contextmanager
-def environment_of_java(given: Mapping[str, str]) -> Iterator[None]:
+def environment_of_java(user_settings: Mapping[str, str]) -> Iterator[None]:
     """Makes Java start in this process, even with SPARK_REMOTE, and Spark start workers with the user's Python
     (``spark.pyspark.python`` or PYSPARK_PYTHON).
 
     If neither is set, or on this machine unless a setting names one, workers get this Python. It has the packages that
     the topology needs; the ``python3`` of a shell's profile may not.
     """
-    here = on_this_machine(given.get(_MASTER) or file_defaults().get(_MASTER, LOCAL)) and not _submitted()
-    chosen = given.get(_PYTHON) or file_defaults().get(_PYTHON) or ("" if here else os.environ.get("PYSPARK_PYTHON"))
+    is_local = (
+        on_this_machine(user_settings.get(_MASTER) or file_defaults().get(_MASTER, LOCAL)) and not _is_submitted()
+    )
+    environments_python = "" if is_local else os.environ.get("PYSPARK_PYTHON")
+    chosen = user_settings.get(_PYTHON) or file_defaults().get(_PYTHON) or environments_python
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", REMOTE)}
     os.environ |= {"PYSPARK_PYTHON": chosen or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     os.environ.pop(REMOTE, None)
@@ -496,7 +502,7 @@ def environment_of_java(given: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _submitted() -> bool:
+def _is_submitted() -> bool:
     """True if spark-submit, or another program that started Java, has chosen where to run."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or "PYSPARK_SUBMIT_ARGS" in os.environ
 
@@ -512,7 +518,7 @@ def simple_checkpoints(spark: SparkSession, path: str | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    with _TOGETHER.during(spark, partial(_write_checkpoints_simply, spark)):
+    with _FILE_MANAGERS.during(spark, partial(_write_checkpoints_simply, spark)):
         yield
 
 
@@ -537,9 +543,9 @@ def _write_checkpoints_simply(spark: SparkSession) -> Callable[[], None]:
     name = str(simple.getName())
     if not is_cluster(str(spark.sparkContext.master)):
         with WithFallback(_LOG, f"Spark's logs are written by {name}"):
-            name = defined_beside(spark, simple, _CHECKPOINT_FILES)
+            name = define_beside(spark, simple, _CHECKPOINT_FILES)
     spark.conf.set(_FILE_MANAGER, name)
-    return partial(_set_back, spark, name, before)
+    return partial(_restore_file_manager, spark, name, before)
 
 
 def _simple_manager(spark: SparkSession) -> Any:
@@ -552,7 +558,7 @@ def _simple_manager(spark: SparkSession) -> Any:
     return None
 
 
-def _set_back(spark: SparkSession, manager: str, before: str | None) -> None:
+def _restore_file_manager(spark: SparkSession, manager: str, before: str | None) -> None:
     if spark.conf.get(_FILE_MANAGER, None) != manager:
         return
     if before is None:

@@ -20,13 +20,13 @@ from pyspark import cloudpickle
 
 from manager.storage.files import delete_folder, make_folder, path_exists, read_bytes, write_private
 from topologies.graph.graph import Graph
-from topologies.io.file_spout import FileSpout, KeptRows
-from topologies.io.paths import find, is_never_input, leading, locate, shown_path
+from topologies.io.file_spout import FileSpout, SpoutOfRowsInMemory
+from topologies.io.paths import is_never_input, locate, matching_entries, path_before_pattern, shown_path
 from topologies.io.sinks import FileSink
 from topologies.run import clock
 from topologies.run.clock import system_clock
 from topologies.spark import sent_by_value
-from topologies.spark.shipping import Reached
+from topologies.spark.shipping import NeededModules
 from windowing.errors import EnvironmentMissing, StorageError, WindboltError
 
 # Do driver and executors see the same files? Each writes a text that the other reads.
@@ -44,7 +44,7 @@ class ProbedPlace:
     what: str
     """The role of the place, in errors: ``the checkpoint``."""
     path: str
-    written: bool
+    is_written_to: bool
     """True for a place that tasks write to; False if they only read it."""
 
     @property
@@ -54,16 +54,16 @@ class ProbedPlace:
 
     def prepare(self, probe: str) -> None:
         """Called on the driver: writes texts for the executors."""
-        if self.written:
+        if self.is_written_to:
             filesystem, folder = self._filesystem_and_path
             make_folder(filesystem, f"{folder}/{_FOLDER}")
             write_private(filesystem, f"{folder}/{_FOLDER}/{_DRIVER}", probe.encode())
 
-    def look(self, probe: str, task: int) -> str | None:
+    def check_on_executor(self, probe: str, task: int) -> str | None:
         """Called on an executor: reads the driver's text, and writes one. Returns the problem, or None."""
         try:
             filesystem, path = self._filesystem_and_path
-            if not self.written:
+            if not self.is_written_to:
                 return None if path_exists(filesystem, path) else "it is not there"
             if not path_exists(filesystem, path):
                 return "it is not there"
@@ -75,9 +75,9 @@ class ProbedPlace:
             return _reason(error)
         return None
 
-    def heard(self, probe: str, task: int) -> str | None:
+    def check_answer(self, probe: str, task: int) -> str | None:
         """Called on the driver: looks for the text of an executor. Returns the problem, or None."""
-        if not self.written:
+        if not self.is_written_to:
             return None
         try:
             filesystem, folder = self._filesystem_and_path
@@ -88,17 +88,19 @@ class ProbedPlace:
 
     def clear(self) -> None:
         """Called on the driver: deletes the texts."""
-        if self.written:
+        if self.is_written_to:
             filesystem, folder = self._filesystem_and_path
             with suppress(StorageError):
                 delete_folder(filesystem, f"{folder}/{_FOLDER}")
 
 
-def places_of(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
+def probed_places(topology: Graph, checkpoint: str) -> list[ProbedPlace]:
     """Returns the files and folders that every process of a run must see, if they exist on the driver."""
     places = [ProbedPlace("the checkpoint", shown_path(checkpoint), True)]
     for name, node in topology.spouts.items():
-        if isinstance(node.spout, FileSpout) and not isinstance(node.spout, KeptRows):  # they are in the checkpoint
+        if isinstance(node.spout, FileSpout) and not isinstance(
+            node.spout, SpoutOfRowsInMemory
+        ):  # they are in the checkpoint
             places += [ProbedPlace(f"the input of spout {name!r}", path, False) for path in _inputs(node.spout)]
     for name, sink in topology.sinks.items():
         if isinstance(sink.sink, FileSink):
@@ -113,10 +115,10 @@ def _inputs(spout: FileSpout) -> Iterator[str]:
 
 
 def _input(path: str) -> Iterator[str]:
-    folder, _ = leading(path)
+    folder, _ = path_before_pattern(path)
     yield folder
     if "://" not in folder:
-        names = (entry.path for entry in find([path]))
+        names = (entry.path for entry in matching_entries([path]))
         yield from islice((name for name in names if not is_never_input(name) and os.path.isfile(name)), 1)
 
 
@@ -142,7 +144,7 @@ class ProbeRequest:
     """Text that is written to these places, different in every run."""
 
 
-def look(request: ProbeRequest, task: int) -> dict[str, Any]:
+def answer_request(request: ProbeRequest, task: int) -> dict[str, Any]:
     """Returns an executor's answer: the ``modules`` that it lacks, and the problems of places by their number."""
     lacking = [name for name in request.modules if importlib.util.find_spec(name) is None]
     if not lacking:
@@ -151,7 +153,7 @@ def look(request: ProbeRequest, task: int) -> dict[str, Any]:
 
 
 def _unseen(places: Sequence[ProbedPlace], probe: str, task: int) -> dict[int, str]:
-    errors = {number: place.look(probe, task) for number, place in enumerate(places)}
+    errors = {number: place.check_on_executor(probe, task) for number, place in enumerate(places)}
     return {number: error for number, error in errors.items() if error is not None}
 
 
@@ -161,9 +163,9 @@ def _unseen(places: Sequence[ProbedPlace], probe: str, task: int) -> dict[int, s
 _MOST_SKEW = 60_000_000
 """Most microseconds by which a clock may differ from the driver's. Object stores refuse requests signed some minutes
 off, and times in logs become confusing long before."""
-_NAMED = 3
+_MOST_NAMED = 3
 """Most executors that an error names."""
-_PYTHON = "give all of them the driver's environment: spark.pyspark.python, or --archives with PYSPARK_PYTHON"
+_PYTHON_REMEDY = "give all of them the driver's environment: spark.pyspark.python, or --archives with PYSPARK_PYTHON"
 
 
 @dataclass(frozen=True)
@@ -177,65 +179,69 @@ class Fault:
     do: str
 
 
-def faults_of(
+def find_faults(
     answers: Sequence[Mapping[str, Any]],
     places: Sequence[ProbedPlace],
     packages: Mapping[str, str],
-    took: tuple[int, int],
+    asked_between: tuple[int, int],
 ) -> list[Fault]:
-    """Returns all faults, the most basic first. ``took``: the times of the request and of the answers, by the driver's
-    clock in microseconds."""
+    """Returns all faults, the most basic first. ``asked_between``: the times of the request and of the answers, by
+    the driver's clock in microseconds."""
     found: list[Fault] = []
-    for of_kind in (_packages, _modules, _places, _clock):
+    for find in (_package_faults, _module_faults, _place_faults, _clock_faults):
         for answer in answers:
-            found += of_kind(answer, places, packages, took)
+            found += find(answer, places, packages, asked_between)
     return found
 
 
-def refused(faults: Sequence[Fault], executors: int) -> EnvironmentMissing:
+def faults_error(faults: Sequence[Fault], executors: int) -> EnvironmentMissing:
     """Returns the error for these faults: the first fault, all hosts that have it, and the number of other faults."""
-    first = faults[0]
-    hosts = list(dict.fromkeys(fault.host for fault in faults if fault.what == first.what))
-    others = list(dict.fromkeys(fault.what for fault in faults if fault.what != first.what))
-    names = ", ".join(hosts[:_NAMED]) + (f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else "")
-    more = f". Besides, an executor {'; '.join(others[:_NAMED])}" if others else ""
+    first_fault = faults[0]
+    hosts = list(dict.fromkeys(fault.host for fault in faults if fault.what == first_fault.what))
+    others = list(dict.fromkeys(fault.what for fault in faults if fault.what != first_fault.what))
+    unnamed = f" and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else ""
+    names = ", ".join(hosts[:_MOST_NAMED]) + unnamed
+    more = f". Besides, an executor {'; '.join(others[:_MOST_NAMED])}" if others else ""
     return EnvironmentMissing(
-        f"the executor on {names} {first.what}" if len(hosts) == 1 else f"the executors on {names} each: {first.what}",
-        why=f"{first.why}; {executors} executor{'s were' * (executors > 1) or ' was'} asked{more}",
-        do=first.do,
+        f"the executor on {names} {first_fault.what}"
+        if len(hosts) == 1
+        else f"the executors on {names} each: {first_fault.what}",
+        why=f"{first_fault.why}; {executors} executor{'s were' * (executors > 1) or ' was'} asked{more}",
+        do=first_fault.do,
     )
 
 
-def _packages(answer: Mapping[str, Any], _: Any, packages: Mapping[str, str], __: Any) -> Iterator[Fault]:
+def _package_faults(answer: Mapping[str, Any], _: Any, packages: Mapping[str, str], __: Any) -> Iterator[Fault]:
     host, python = answer["host"], answer["python"]
     for name, error in answer["missing"].items():
-        yield Fault(host, f"has no {name}", f"{python}: {error}", f"install it there, or {_PYTHON}")
+        yield Fault(host, f"has no {name}", f"{python}: {error}", f"install it there, or {_PYTHON_REMEDY}")
     theirs, ours = answer["versions"].get("numpy", ""), packages["numpy"]
     if theirs and theirs.partition(".")[0] != ours.partition(".")[0]:
         yield Fault(
             host,
             f"has numpy {theirs}, and the driver {ours}",
             f"{python}: arrays cannot be sent from one to the other",
-            f"install the same version there, or {_PYTHON}",
+            f"install the same version there, or {_PYTHON_REMEDY}",
         )
 
 
-def _modules(answer: Mapping[str, Any], *_: Any) -> Iterator[Fault]:
+def _module_faults(answer: Mapping[str, Any], *_: Any) -> Iterator[Fault]:
     host, python = answer["host"], answer["python"]
     if answer.get("lacking"):
         names = ", ".join(answer["lacking"])
         why = f"{python}: the topology's modules import it"
-        yield Fault(host, f"has no {names}", why, f"install it there, or {_PYTHON}")
+        yield Fault(host, f"has no {names}", why, f"install it there, or {_PYTHON_REMEDY}")
     if "failed" in answer:
         yield Fault(
             host,
             "cannot load the topology",
             f"{python}: {answer['failed']}",
-            "send modules that are imported by a computed name with --py-files, install packages there, or " + _PYTHON,
+            "send modules that are imported by a computed name with --py-files, install packages there, or "
+            + _PYTHON_REMEDY,
         )
 
 
-def _places(answer: Mapping[str, Any], places: Sequence[ProbedPlace], *_: Any) -> Iterator[Fault]:
+def _place_faults(answer: Mapping[str, Any], places: Sequence[ProbedPlace], *_: Any) -> Iterator[Fault]:
     for number, error in sorted(answer.get("unseen", {}).items()):
         place = places[number]
         yield Fault(
@@ -246,8 +252,8 @@ def _places(answer: Mapping[str, Any], places: Sequence[ProbedPlace], *_: Any) -
         )
 
 
-def _clock(answer: Mapping[str, Any], _: Any, __: Any, took: tuple[int, int]) -> Iterator[Fault]:
-    early, late = took[0] - answer["clock"], answer["clock"] - took[1]
+def _clock_faults(answer: Mapping[str, Any], _: Any, __: Any, asked_between: tuple[int, int]) -> Iterator[Fault]:
+    early, late = asked_between[0] - answer["clock"], answer["clock"] - asked_between[1]
     if max(early, late) > _MOST_SKEW:
         skew = max(early, late) // 1_000_000
         yield Fault(
@@ -262,7 +268,7 @@ def _clock(answer: Mapping[str, Any], _: Any, __: Any, took: tuple[int, int]) ->
 
 
 _PACKAGES = {"numpy": np.__version__, "pandas": pd.__version__, "pyarrow": pa.__version__}
-_LOOK = "topologies.spark.cluster:look"
+_ANSWER = "topologies.spark.cluster:answer_request"
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"[^\n]*?(?:error=\d+, )?(No such[^\n]*|Permission[^\n]*)')
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\]\s*([^\n]*)")
 
@@ -274,7 +280,7 @@ Probe = Callable[[Iterable[int]], Iterator[dict[str, Any]]]
 class Executors(Protocol):
     """The executors of a session."""
 
-    reached: Reached
+    needed_modules: NeededModules
     """The user's modules of the topology."""
 
     def unpacker(self) -> Callable[[], Graph]:
@@ -291,29 +297,31 @@ def ask_executors(executors: Executors, topology: Graph, checkpoint: str) -> Non
 
     Only the present executors are asked, at least one; later executors are not.
     """
-    probe, places = uuid.uuid4().hex, places_of(topology, checkpoint)
-    request = ProbeRequest(executors.unpacker(), tuple(sorted(executors.reached.installed)), tuple(places), probe)
+    probe, places = uuid.uuid4().hex, probed_places(topology, checkpoint)
+    request = ProbeRequest(
+        executors.unpacker(), tuple(sorted(executors.needed_modules.installed)), tuple(places), probe
+    )
     try:
         for place in places:
             place.prepare(probe)
         started = system_clock()
         answers = _answers(executors, request)
-        took = (started, system_clock())
+        asked_between = (started, system_clock())
         for answer in answers:
             for number, place in enumerate(places) if "unseen" in answer else ():
-                if number not in answer["unseen"] and (error := place.heard(probe, answer["task"])) is not None:
+                if number not in answer["unseen"] and (error := place.check_answer(probe, answer["task"])) is not None:
                     answer["unseen"][number] = error
     finally:
         for place in places:
             place.clear()
-    faults = faults_of(answers, places, _PACKAGES, took)
+    faults = find_faults(answers, places, _PACKAGES, asked_between)
     if faults:
-        raise refused(faults, len(answers))
+        raise faults_error(faults, len(answers))
 
 
 def _answers(executors: Executors, request: ProbeRequest) -> list[dict[str, Any]]:
-    with _by_value(sent_by_value, clock):
-        probe = sent_by_value.probe(list(_PACKAGES), system_clock, _LOOK, cloudpickle.dumps(request))  # type: ignore[no-untyped-call]
+    with _sending_by_value(sent_by_value, clock):
+        probe = sent_by_value.probe(list(_PACKAGES), system_clock, _ANSWER, cloudpickle.dumps(request))  # type: ignore[no-untyped-call]
         try:
             return executors.probe(probe)
         except Exception as error:
@@ -322,7 +330,7 @@ def _answers(executors: Executors, request: ProbeRequest) -> list[dict[str, Any]
 
 
 @contextmanager
-def _by_value(*modules: Any) -> Iterator[None]:
+def _sending_by_value(*modules: Any) -> Iterator[None]:
     """Sends the functions of these modules by value, so that executors need not have the modules."""
     for module in modules:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -42,18 +42,18 @@ from topologies.run.summary import Summary
 from topologies.spark import sent_by_value
 from topologies.spark.cluster import Probe, ask_executors
 from topologies.spark.frames import KeepsFrames
-from topologies.spark.shipping import Reached, packages, reached_by, write_archive
+from topologies.spark.shipping import NeededModules, archive_contents, modules_needed_by, write_archive
 from topologies.spark.spark_errors import FROM_SPARK
 from topologies.spark.spark_tasks import (
-    FEW,
-    distributed,
+    FEW_ITEMS,
+    deal_out,
     for_workers,
-    numbered,
-    packed,
+    pack_topology,
+    run_numbered,
     runs_in_driver,
     spark_failures,
     task_of,
-    unpacked,
+    unpack_topology,
 )
 from topologies.spark.tables import Appenders, tables_of_files, with_tables
 from windowing.errors import CheckpointError, ConfigError, EnvironmentMissing, SinkError, SpoutError, UnreachableError
@@ -71,7 +71,7 @@ class ConnectExecutor:
     def __init__(self, spark: SparkSession, slots: int | None = None) -> None:
         """``slots``: None to ask Spark."""
         self.spark = spark
-        self.reached = Reached()
+        self.needed_modules = NeededModules()
         self._slots, self._here = slots, InProcessExecutor()
         self._numbers: dict[int, DataFrame] = {}
         self._topology = ""
@@ -90,11 +90,11 @@ class ConnectExecutor:
 
     def load(self, topology: Graph) -> None:
         """Sets the topology of the following tasks, which is sent to the workers with its code."""
-        self.reached = reached_by(for_workers(topology))
-        code = packed(topology, elsewhere=self.reached.users)
+        self.needed_modules = modules_needed_by(for_workers(topology))
+        code = pack_topology(topology, elsewhere=self.needed_modules.users)
         with tempfile.TemporaryDirectory(prefix="windbolt-") as folder, spark_failures():
             self._folders = []
-            for places in packages(self.reached.users):
+            for places in archive_contents(self.needed_modules.users):
                 path, name = write_archive(folder, places)
                 self.spark.addArtifacts(f"{path}#{name}", archive=True)
                 self._folders.insert(0, name)  # windbolt's own archive comes first
@@ -113,13 +113,13 @@ class ConnectExecutor:
         if runs_in_driver(function, items, context) or any(_is_held_here(item) for item in items):
             return self._here.map(function, items, context)
         run = task_of(function, context, self.unpacker())
-        shares = distributed(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        shares = deal_out(list(enumerate(items)), self.slots if len(items) > FEW_ITEMS else FEW_ITEMS)
         outcomes = dict(self._results(partial(_outcomes, run), shares))
         return [outcomes[number] for number in range(len(items))]
 
     def frame(self, store: SegmentStore, refs: Sequence[Ref], schema: pa.Schema) -> DataFrame:
         """Returns a DataFrame with one partition per reference, which is read on each use."""
-        work = cloudpickle.dumps(partial(_read, store, schema))  # type: ignore[no-untyped-call]
+        work = cloudpickle.dumps(partial(_read_ref, store, schema))  # type: ignore[no-untyped-call]
         read = sent_by_value.rows(self._folders, work, [pickle.dumps(ref) for ref in refs])
         with spark_failures():
             return self._over_numbers(len(refs)).mapInArrow(read, from_arrow_schema(schema))
@@ -127,7 +127,7 @@ class ConnectExecutor:
     def unpacker(self) -> Callable[[], Graph]:
         """Returns a function that unpacks the topology in a worker."""
         assert self._topology, "no topology was loaded"
-        return partial(unpacked, self._topology, partial(_sent, self._topology), [], self._folders)
+        return partial(unpack_topology, self._topology, partial(_read_sent_file, self._topology), [], self._folders)
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
         """Returns the answer of each executor that gets a task; there are two tasks for each slot."""
@@ -140,9 +140,9 @@ class ConnectExecutor:
 
     def _results(self, work: Callable[[Any], list[Any]], shares: Sequence[Any]) -> Iterator[Any]:
         """Yields the result of ``work`` in a worker for each of ``shares``, in order."""
-        code = cloudpickle.dumps(_pickling(work))  # type: ignore[no-untyped-call]
+        code = cloudpickle.dumps(_with_pickles(work))  # type: ignore[no-untyped-call]
         run = sent_by_value.rows(self._folders, code, [pickle.dumps(share) for share in shares])
-        with spark_failures(self.reached.users):
+        with spark_failures(self.needed_modules.users):
             frame = self._over_numbers(len(shares)).mapInArrow(run, "output binary")
             rows = frame.toArrow().column("output").to_pylist()
         for row in rows:
@@ -166,11 +166,11 @@ def _is_held_here(item: Any) -> bool:
             return isinstance(item, Records)
 
 
-def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa.RecordBatch]]:
+def _with_pickles(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa.RecordBatch]]:
     """Returns the function in the form that is sent: from bytes to a row of bytes. It refers to nothing of windbolt,
     which executors may lack when they are asked for their packages."""
 
-    def over(share: bytes) -> Iterator[pa.RecordBatch]:
+    def run_on_pickle(share: bytes) -> Iterator[pa.RecordBatch]:
         import pickle
 
         import pyarrow as pa
@@ -178,21 +178,21 @@ def _pickling(work: Callable[[Any], list[Any]]) -> Callable[[bytes], Iterator[pa
         output = pa.array([pickle.dumps(work(pickle.loads(share)))], pa.binary())
         yield pa.RecordBatch.from_arrays([output], ["output"])
 
-    return over
+    return run_on_pickle
 
 
 # Functions that run in a worker.
 
 
 def _outcomes(run: Callable[[Iterable[Any]], Iterator[Any]], share: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    return list(numbered(run, share))
+    return list(run_numbered(run, share))
 
 
-def _read(store: SegmentStore, schema: pa.Schema, ref: bytes) -> Iterator[pa.RecordBatch]:
+def _read_ref(store: SegmentStore, schema: pa.Schema, ref: bytes) -> Iterator[pa.RecordBatch]:
     yield from store.read(pickle.loads(ref)).cast(schema).to_batches()
 
 
-def _sent(name: str) -> bytes:
+def _read_sent_file(name: str) -> bytes:
     from pyspark import SparkFiles  # a client of Spark Connect alone has no SparkFiles
 
     with open(SparkFiles.get(name), "rb") as file:
@@ -212,20 +212,20 @@ _MOST_SECONDS = 10
 
 def slots_of(conf: Mapping[str, str]) -> int | None:
     """Returns the number of slots in a setting; None without the setting. Raises ConfigError if it is not a number."""
-    given = conf.get(SLOTS)
-    if given is None:
+    slots = conf.get(SLOTS)
+    if slots is None:
         return None
-    if not (given.isascii() and given.isdigit() and int(given)):
+    if not (slots.isascii() and slots.isdigit() and int(slots)):
         raise ConfigError(
-            f"{SLOTS} is {given!r}",
+            f"{SLOTS} is {slots!r}",
             why="it is the number of tasks that run at the same time",
             do="give a number from 1 on, or leave it out: Spark is asked then",
         )
-    return int(given)
+    return int(slots)
 
 
 @contextmanager
-def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+def connect_session(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yields the given session, or a new session, which is closed at the end of the run.
 
     Raises EnvironmentMissing if a package is missing here, UnreachableError if the server does not respond. If the
@@ -245,7 +245,7 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
                 do="make a new session and start again: the run continues from its checkpoint",
             ) from error
         return
-    session = _opened(master or os.environ[REMOTE], conf)
+    session = _open_session(master or os.environ[REMOTE], conf)
     try:
         with _functions_over_connect():
             yield session
@@ -255,31 +255,31 @@ def connected(spark: Any, master: str | None, conf: Mapping[str, str]) -> Iterat
             session.stop()
 
 
-_OPENED: list[object] = []
+_RUNS_OVER_CONNECT: list[object] = []
 """An entry for each present run with a session of its own. While there are any, PySpark's variable is set."""
-_OPENING = threading.Lock()
+_MODE_LOCK = threading.Lock()
 
 
 @contextmanager
 def _functions_over_connect() -> Iterator[None]:
     """Makes pyspark.sql.functions work over Connect in users' functions for sinks and DataFrames."""
-    mine = object()
-    with _OPENING:
-        is_users = not _OPENED and _MODE in os.environ
+    this_run = object()
+    with _MODE_LOCK:
+        is_users = not _RUNS_OVER_CONNECT and _MODE in os.environ
         if not is_users:
-            _OPENED.append(mine)
+            _RUNS_OVER_CONNECT.append(this_run)
             os.environ[_MODE] = "1"
     try:
         yield
     finally:
-        with _OPENING:
+        with _MODE_LOCK:
             if not is_users:
-                _OPENED.remove(mine)
-                if not _OPENED:
+                _RUNS_OVER_CONNECT.remove(this_run)
+                if not _RUNS_OVER_CONNECT:
                     os.environ.pop(_MODE, None)
 
 
-def _opened(address: str, conf: Mapping[str, str]) -> SparkSession:
+def _open_session(address: str, conf: Mapping[str, str]) -> SparkSession:
     try:
         from pyspark.sql.connect.session import SparkSession
     except ImportError as error:
@@ -310,7 +310,7 @@ def _reach(address: str) -> None:
         host, port = place.hostname or "localhost", place.port or 15002
     except ValueError as error:
         raise ConfigError(
-            f"{_shown(address)!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
+            f"{_without_parameters(address)!r} is no address", why=str(error), do="give one such as sc://HOST:15002"
         ) from error
     try:
         socket.create_connection((host, port), _MOST_SECONDS).close()
@@ -352,14 +352,14 @@ def _leave(session: SparkSession) -> None:
 
 def _no_answer(address: str, why: str) -> UnreachableError:
     return UnreachableError(
-        f"the Spark Connect server {_shown(address)} does not answer",
+        f"the Spark Connect server {_without_parameters(address)} does not answer",
         why=why.strip().split("\n", 1)[0][:300],
         do="see that it runs, and that its address is right: sc://HOST:15002",
         transient=True,
     )
 
 
-def _shown(address: str) -> str:
+def _without_parameters(address: str) -> str:
     """Returns the address without its parameters, one of which may be a token."""
     return address.partition(";")[0].rstrip("/")
 
@@ -377,7 +377,7 @@ def run_over_connect(
 
     def run(options: RunOptions, observers: Observers, attempts: Attempts) -> Summary:
         refuse_before_start(topology, options)
-        with connected(spark, master, conf) as session:
+        with connect_session(spark, master, conf) as session:
             with_files = with_tables(topology, session)
             with ConnectRun(session, with_files, options, observers, attempts, slots=slots) as over_connect:
                 over_connect.tables = tables_of_files(topology, with_files)

@@ -26,15 +26,15 @@ from topologies.engine.task_data import Output
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.graph.graph import Graph
 from topologies.graph.java_sums import FrameSums
-from topologies.spark.java import FAILURES, SHARED_WORK, WithFallback, compiled, made, one_source
+from topologies.spark.java import FAILURES, SHARED_WORK, WithFallback, compile_class, new_object, one_source
 from topologies.spark.kafka_client import KafkaRanges
 from topologies.spark.spark_tasks import TaskExecutor
 from windowing.settings.rules import Bounds
 
-_SOURCE, _OF_RECORDS, _IN_DRIVER, _SCANNED = (
+_SUMS_SOURCE, _JSON_SOURCE, _COLLECTOR_SOURCE, _COLUMNS_SOURCE = (
     Path(__file__).with_name(f"{name}.java") for name in ("FrameSums", "JsonObjects", "CollectedSums", "ScannedColumns")
 )
-_REST, _LONG_REST = 50, 1_000
+_SKIPPED_BATCHES, _SKIPPED_AFTER_FAILURE = 50, 1_000
 """Numbers of batches whose rows go to Python: after a batch that adding up in Java did not help, and after a
 failure."""
 _MOST_COLLECTED = 1 << 25
@@ -43,7 +43,7 @@ delay a large cluster, whose executors process rows in parallel."""
 _LOG = logging.getLogger("windbolt.frames")
 
 
-class SummedFrame:
+class FrameAdder:
     """Adds up the rows of one spout's DataFrame or topic, batch by batch.
 
     Spark sends the program to its tasks, and compiles it there, like the code that it generates for its own queries. No
@@ -79,15 +79,15 @@ class SummedFrame:
         self._sums, self._node, self._here = sums, topology.windowed[sums.bolt], here
         self.spout = sums.spout
         self._names = names
-        self._added = names if sums.objects is None else [name for name, _ in sums.objects]
+        self._added_columns = names if sums.objects is None else [name for name, _ in sums.objects]
         """The columns of the rows that are added up."""
-        self._value = -1 if sums.objects is None else names.index("value")
-        self._struct = -1 if alone else columns.index(f"row_{sums.spout}")
+        self._value_index = -1 if sums.objects is None else names.index("value")
+        self._struct_index = -1 if alone else columns.index(f"row_{sums.spout}")
         self._java: _Java | None = None
-        self._rest = 0
+        self._batches_to_skip = 0
         self._in_columns = sums.objects is None and alone
         """False once it is known that rows do not consist of columns, or that the columns cannot be found."""
-        self._rest_of_columns = 0
+        self._column_batches_to_skip = 0
 
     def ingest(
         self,
@@ -103,16 +103,16 @@ class SummedFrame:
         """
         if context.tracing or context.first_output is not None:
             return None
-        if self._rest:
-            self._rest -= 1
+        if self._batches_to_skip:
+            self._batches_to_skip -= 1
             return None
         with WithFallback(_LOG, "the rows go to Python"):
             outputs = self._sums_in_java(batch, executor, context, reader, ranges)
             if outputs is None or None in outputs:
-                self._rest = _REST
+                self._batches_to_skip = _SKIPPED_BATCHES
                 return None
             return outputs
-        self._rest = _LONG_REST
+        self._batches_to_skip = _SKIPPED_AFTER_FAILURE
         return None
 
     def _sums_in_java(
@@ -139,11 +139,11 @@ class SummedFrame:
         count = min(reader.threads, len(ranges))
         if not count:
             return []
-        with _private_files(context, count) as place:
-            plan = self._plan(place, context, sys.maxsize, struct=-1, value=0)
+        with _private_files(context, count) as path_prefix:
+            plan = self._plan(path_prefix, context, sys.maxsize, struct=-1, value=0)
             if not reader.add_up(self._sums.spout, ranges, java.code, plan):
                 return None
-            return self._fold_results(place, count, executor, context)
+            return self._fold_results(path_prefix, count, executor, context)
 
     def _from_spark(
         self, java: _Java, batch: DataFrame, executor: TaskExecutor | None, context: Context
@@ -158,19 +158,19 @@ class SummedFrame:
         if columns is not None:
             with WithFallback(_LOG, "the columns are read as rows"):
                 return read(columns)
-            self._rest_of_columns = _LONG_REST
+            self._column_batches_to_skip = _SKIPPED_AFTER_FAILURE
         return read(_Rows(batch))
 
     def _columns(self, java: _Java, batch: DataFrame) -> _Columns | None:
         """Returns the columns that form the rows of the present batch; None if they must be read as rows."""
         if not self._in_columns:
             return None
-        if self._rest_of_columns:
-            self._rest_of_columns -= 1
+        if self._column_batches_to_skip:
+            self._column_batches_to_skip -= 1
             return None
         try:
-            found = java.scanned.find(self._query, batch._jdf)
-            return None if found is None else _Columns.of(found)
+            scan = java.column_finder.find(self._query, batch._jdf)
+            return None if scan is None else _Columns.of(scan)
         except (*FAILURES, PySparkException, AttributeError) as error:  # in an untested version of Spark
             _LOG.debug("columns are read as rows: %s", error)
             self._in_columns = False
@@ -188,19 +188,21 @@ class SummedFrame:
     ) -> list[Output] | None:
         """Ingests a batch whose partitions write a file each, in tasks of a Spark job or in threads of the driver."""
         columns = rows if isinstance(rows, _Columns) else None
-        with _private_files(context, rows.partitions) as place:
-            plan = self._plan(place, context, sys.maxsize, columns=columns)
-            if columns is None or not columns.of_files:
+        with _private_files(context, rows.partitions) as path_prefix:
+            plan = self._plan(path_prefix, context, sys.maxsize, columns=columns)
+            if columns is None or not columns.are_from_files:
                 java.run(rows.for_job, plan)
-                return self._fold_results(place, rows.partitions, executor, context)
-            read = columns.found.addUp(java.code, plan, self._threads)
-            outputs = self._fold_results(place, rows.partitions, executor, context)
+                return self._fold_results(path_prefix, rows.partitions, executor, context)
+            read = columns.scan.addUp(java.code, plan, self._threads)
+            outputs = self._fold_results(path_prefix, rows.partitions, executor, context)
         if read and outputs is not None and None not in outputs:
-            columns.found.count(read)
+            columns.scan.count(read)
         return outputs
 
-    def _fold_results(self, place: str, count: int, executor: TaskExecutor, context: Context) -> list[Output] | None:
-        files = [SumsFile.written(self._sums, f"{place}{number}") for number in range(count)]
+    def _fold_results(
+        self, path_prefix: str, count: int, executor: TaskExecutor, context: Context
+    ) -> list[Output] | None:
+        files = [SumsFile.written(self._sums, f"{path_prefix}{number}") for number in range(count)]
         if any(file.size < 0 for file in files):
             return None
         return executor.map(take_in, [file for file in files if file.size], context)
@@ -210,11 +212,11 @@ class SummedFrame:
         columns = rows if isinstance(rows, _Columns) else None
         share = java.most_collected // max(rows.partitions, 1)
         try:
-            place = TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True)
+            path_prefix = TemporaryDirectory(prefix="windbolt-sums-", ignore_cleanup_errors=True)
         except OSError as error:  # no place for files, which rows do not need
             _LOG.debug("the rows go to Python: %s", error)
             return None
-        with place as folder:
+        with path_prefix as folder:
             path = f"{folder}/sums"
             plan = self._plan("", context, share, columns=columns)
             size = java.collect(rows.for_job, plan, path)
@@ -224,9 +226,9 @@ class SummedFrame:
 
     def _plan(
         self,
-        place: str,
+        path_prefix: str,
         context: Context,
-        most: int,
+        most_bytes: int,
         *,
         struct: int | None = None,
         value: int | None = None,
@@ -251,19 +253,19 @@ class SummedFrame:
             sums.micros,
             -(-first // sums.micros),
             last // sums.micros,
-            self._struct if struct is None else struct,
+            self._struct_index if struct is None else struct,
             len(self._names),
             len(sums.keys),
-            most,
-            self._value if value is None else value,
+            most_bytes,
+            self._value_index if value is None else value,
         ]
         objects = " ".join(letter + name.encode().hex() for name, letter in sums.objects or ())
-        places = range(len(self._added)) if columns is None else columns.places
+        indices = range(len(self._added_columns)) if columns is None else columns.indices
         lines = (
-            f"{places[self._added.index(term.field)]} {term.letter} {term.action} {term.start}"
+            f"{indices[self._added_columns.index(term.field)]} {term.letter} {term.action} {term.start}"
             for term in (sums.time, *sums.keys, *sums.terms)
         )
-        return "\n".join([place, " ".join(map(str, numbers)), objects, *lines])
+        return "\n".join([path_prefix, " ".join(map(str, numbers)), objects, *lines])
 
 
 class _Rows:
@@ -279,23 +281,23 @@ class _Rows:
 class _Columns:
     """The columns that form the rows of a batch."""
 
-    found: Any
+    scan: Any
     """The result of ScannedColumns.java."""
     partitions: int
-    of_files: bool
+    are_from_files: bool
     """True if Spark itself reads Parquet or ORC there: then the driver's threads may read them without a job."""
-    places: list[int]
+    indices: list[int]
     """For each column of the spout, its index among those that are read."""
 
     @classmethod
-    def of(cls, found: Any) -> _Columns:
-        partitions, of_files, *places = map(int, found.described().split())
-        return cls(found, partitions, bool(of_files), places)
+    def of(cls, scan: Any) -> _Columns:
+        partitions, are_from_files, *indices = map(int, scan.described().split())
+        return cls(scan, partitions, bool(are_from_files), indices)
 
     @property
     def for_job(self) -> Any:
         """The RDD of batches of columns."""
-        return self.found.forJob()
+        return self.scan.forJob()
 
 
 @dataclass(frozen=True)
@@ -306,17 +308,17 @@ class _Java:
     factory: Any
     """Spark's factory for a program over the rows of each partition."""
     code: Any
-    given: Any
+    code_for_factory: Any
     """The code in the form that the factory takes."""
     metric: Any
-    kind: Any
-    object: Any
+    class_tag: Any
+    object_class: Any
 
     @classmethod
     def of(cls, spark: SparkSession) -> _Java:
         jvm: Any = spark._jvm
         sql = jvm.org.apache.spark.sql
-        program = one_source(_SOURCE, _OF_RECORDS)
+        program = one_source(_SUMS_SOURCE, _JSON_SOURCE)
         code = sql.catalyst.expressions.codegen.CodeAndComment(program, jvm.PythonUtils.toScalaMap({}))
         return cls(
             spark,
@@ -332,12 +334,12 @@ class _Java:
         """Adds up an RDD of rows; each partition writes the file with its number."""
         # The results are in files, so there is nothing to count. This way to run a job has the fewest closures; for
         # each, Spark parses a class file, and those of RDD and SparkContext are its largest.
-        self._summed(rows, plan).countAsync().get()
+        self._sums_by_partition(rows, plan).countAsync().get()
 
     def collect(self, rows: Any, plan: str, path: str) -> int:
         """Adds up an RDD of rows, and writes the sums of all partitions into a file of the driver. Returns the number
         of sums; negative if the rows are needed."""
-        return int(self._collector.write(self._summed(rows, plan), path))
+        return int(self._collector.write(self._sums_by_partition(rows, plan), path))
 
     @cached_property
     def most_collected(self) -> int:
@@ -347,20 +349,20 @@ class _Java:
         return min(_MOST_COLLECTED, allowed // 2 or _MOST_COLLECTED)  # 0 means no limit
 
     @cached_property
-    def scanned(self) -> Any:
+    def column_finder(self) -> Any:
         """Returns Java's finder of the columns that form rows."""
-        return made(self.spark, compiled(self.spark, _SCANNED, SHARED_WORK))
+        return new_object(self.spark, compile_class(self.spark, _COLUMNS_SOURCE, SHARED_WORK))
 
     @cached_property
     def _collector(self) -> Any:
-        return made(self.spark, compiled(self.spark, _IN_DRIVER))
+        return new_object(self.spark, compile_class(self.spark, _COLLECTOR_SOURCE))
 
-    def _summed(self, rows: Any, plan: str) -> Any:
+    def _sums_by_partition(self, rows: Any, plan: str) -> Any:
         gateway: Any = self.spark.sparkContext._gateway
-        given = gateway.new_array(self.object, 1)
+        given = gateway.new_array(self.object_class, 1)
         given[0] = plan
-        program = self.factory(self.given, self.metric, given)
-        return rows.mapPartitionsWithEvaluator(program, self.kind).toJavaRDD()
+        program = self.factory(self.code_for_factory, self.metric, given)
+        return rows.mapPartitionsWithEvaluator(program, self.class_tag).toJavaRDD()
 
 
 @contextmanager
@@ -369,11 +371,11 @@ def _private_files(context: Context, count: int) -> Iterator[str]:
     are deleted at the end of the block."""
     store = context.store
     assert isinstance(store, FileSegments)
-    place = f"{store.root}/{context.key}/{uuid.uuid4().hex}.sums-"
+    path_prefix = f"{store.root}/{context.key}/{uuid.uuid4().hex}.sums-"
     try:
         for number in range(count):
-            make_private(f"{place}{number}")
-        yield place
+            make_private(f"{path_prefix}{number}")
+        yield path_prefix
     finally:
         for number in range(count):
-            delete(store.filesystem, f"{place}{number}", missing_ok=True)
+            delete(store.filesystem, f"{path_prefix}{number}", missing_ok=True)

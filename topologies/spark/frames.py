@@ -96,24 +96,24 @@ def declared_frame(spark: Any, node: SpoutNode) -> DataFrame:
     return frame
 
 
-_TOLD_ELSEWHERE: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FROM_JAVA)
+_PASSED_UNCHANGED: tuple[type[Exception], ...] = (WindboltError, *FROM_SPARK, *FROM_JAVA)
 
 
 def _call_make(name: str, spout: FrameSpout, spark: Any) -> Any:
     """Calls the function of a spout. Turns its failures into SpoutError; errors of Spark pass unchanged."""
     with raising_as(
-        SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_TOLD_ELSEWHERE, spout=name
+        SpoutError, f"the function of spout {name!r} failed", do=FIX, unchanged=_PASSED_UNCHANGED, spout=name
     ):
         return in_this_process(lambda: spout.make(spark))
 
 
 def _check_types(name: str, frame: Any, wanted: Sequence[StructField]) -> None:
     # DataType casts belong to the session of the DataFrame, whichever session the run uses.
-    has, zone = frame.schema, frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    present, zone = frame.schema, frame.sparkSession.conf.get("spark.sql.session.timeZone")
     others = [
-        f"{column.name} {has[column.name].dataType.simpleString()}, declared as {column.dataType.simpleString()}"
+        f"{column.name} {present[column.name].dataType.simpleString()}, declared as {column.dataType.simpleString()}"
         for column in wanted
-        if not _keeps_values(has[column.name].dataType, column.dataType, in_utc=bool(_UTC.fullmatch(zone)))
+        if not _keeps_values(present[column.name].dataType, column.dataType, in_utc=bool(_UTC.fullmatch(zone)))
     ]
     if others:
         raise ConfigError(
@@ -303,14 +303,14 @@ _ROWS = "rows"
 """Folder in a spout's folder of the checkpoint, for the files that Spark's query writes."""
 _SINK_LOG_FOLDER = "_spark_metadata"
 """Spark's folder among a sink's files, with the log of the files of each batch."""
-_PART = re.compile(r"part-\d+-.*")
-_FIRST = re.compile(r"part-0+-.*-c0+\..*")
+_PART_FILE = re.compile(r"part-\d+-.*")
+_FIRST_PART = re.compile(r"part-0+-.*-c0+\..*")
 """Matches the first file of a batch, which Spark writes for the first partition, even without rows."""
-_AHEAD = 20
+_MOST_AHEAD = 20
 """Most batches by which the query may be ahead of the run."""
 _RACE = re.compile(r"[^\n]*(?:Multiple streaming jobs detected|Race while writing batch)[^\n]*")
 """Spark's error text for a second query on the same checkpoint."""
-_LOOK_SECONDS, _LOOK_SECONDS_IN_STORES = 0.05, 0.5
+_POLL_SECONDS, _POLL_SECONDS_IN_STORES = 0.05, 0.5
 """Seconds between two checks for a new batch of the query."""
 
 
@@ -332,13 +332,13 @@ class FrameReader:
         self._node, self._is_ending, self._check_owner = node, is_ending, check_owner
         self._filesystem, self._uri = halves.filesystem, halves.uri
         self._folder = f"{halves.root}/{FOLDER}/{node.name}"
-        self._place = _as_spark_names(f"{halves.place}/{FOLDER}/{node.name}")
+        self._spark_folder = _as_spark_names(f"{halves.place}/{FOLDER}/{node.name}")
         self._schema = node.outputs[DEFAULT_STREAM]
-        self._packed = _packed(frame, self._schema)
+        self._packed_frame = _pack_rows(frame, self._schema)
         self._batch = -1 if offset is None else int(offset)
-        self._log = _SinkLog(halves, f"{self._folder}/{_ROWS}")
+        self._sink_log = _SinkLog(halves, f"{self._folder}/{_ROWS}")
         self._query: StreamingQuery | None = None
-        self._read: list[str] = []
+        self._last_files: list[str] = []
         """The files of the last returned batch."""
 
     @property
@@ -352,20 +352,20 @@ class FrameReader:
     def pull(self) -> Pulled | None:
         """Returns the rows of the query's next non-empty batch. Returns None if the query has ended and all its rows
         were returned; the next call restarts it."""
-        self._delete(self._read)
-        self._read = []
+        self._delete(self._last_files)
+        self._last_files = []
         while True:
-            ended = self._query is not None and not self._of_query(lambda query: query.isActive)
+            ended = self._query is not None and not self._call_query(lambda query: query.isActive)
             # Checked after the end of the query, so that its last batch is included.
-            for number, names in self._log.after(self._batch):
+            for number, names in self._sink_log.after(self._batch):
                 rows = self._rows(names)
                 self._batch = number
                 if not rows.num_rows:
                     self._delete(names)
                     continue
-                if self._query is not None and self._log.last() - number >= _AHEAD:
+                if self._query is not None and self._sink_log.last() - number >= _MOST_AHEAD:
                     self._end()
-                self._read = names
+                self._last_files = names
                 return Pulled(rows, number)
             if ended:
                 self._close_query()
@@ -374,8 +374,8 @@ class FrameReader:
                 self._start()  # even when the run ends, since the folder marks the DataFrame's rows as kept
             elif self._is_ending():
                 return None
-            seconds = _LOOK_SECONDS if self._uri is None else _LOOK_SECONDS_IN_STORES
-            self._of_query(methodcaller("awaitTermination", seconds))
+            seconds = _POLL_SECONDS if self._uri is None else _POLL_SECONDS_IN_STORES
+            self._call_query(methodcaller("awaitTermination", seconds))
 
     def close(self) -> None:
         """Stops the query; on failure, Spark or its session has already ended."""
@@ -384,15 +384,15 @@ class FrameReader:
 
     def _start(self) -> None:
         self._check_query()
-        writer = self._packed.writeStream.format("parquet").option("path", f"{self._place}/{_ROWS}")
-        writer = writer.option("checkpointLocation", f"{self._place}/{QUERY}").trigger(availableNow=True)
+        writer = self._packed_frame.writeStream.format("parquet").option("path", f"{self._spark_folder}/{_ROWS}")
+        writer = writer.option("checkpointLocation", f"{self._spark_folder}/{QUERY}").trigger(availableNow=True)
         with self._raising_windbolt_errors():
             self._query = writer.start()
         if not path_exists(self._filesystem, f"{self._folder}/{QUERY}/metadata"):
             self._end()
             raise ConfigError(
                 f"spout {self._node.name!r}: Spark's server does not see the folder of the checkpoint",
-                why=f"its query has a checkpoint in {self._place}/{QUERY}, and it is not there for this process",
+                why=f"its query has a checkpoint in {self._spark_folder}/{QUERY}, and it is not there for this process",
                 do="put the checkpoint where this process, the server and its workers see the same folder",
             )
 
@@ -403,7 +403,7 @@ class FrameReader:
         A batch is planned first, then written, then done. So every written batch must have been planned, and every
         batch that is done or read must have been written. This holds even while another query works on the same notes.
         """
-        done, written, planned = self._last_number("commits"), self._log.last(), self._last_number("offsets")
+        done, written, planned = self._last_number("commits"), self._sink_log.last(), self._last_number("offsets")
         if not max(done, self._batch) <= written <= planned:
             raise CheckpointError(
                 f"spout {self._node.name!r} cannot go on: what Spark's query noted of its batches is not there",
@@ -417,7 +417,7 @@ class FrameReader:
         found = entries(self._filesystem, f"{self._folder}/{QUERY}/{folder}")
         return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
 
-    def _of_query(self, call: Callable[[StreamingQuery], Any]) -> Any:
+    def _call_query(self, call: Callable[[StreamingQuery], Any]) -> Any:
         assert self._query is not None
         try:
             with self._raising_windbolt_errors():
@@ -428,13 +428,13 @@ class FrameReader:
 
     def _close_query(self) -> None:
         """Called when the query has ended: raises its error, and deletes files of failed attempts."""
-        error = self._of_query(lambda query: query.exception())
+        error = self._call_query(lambda query: query.exception())
         self._query = None
         if error is not None:
             with self._raising_windbolt_errors():
                 raise error
         self._check_owner()  # a run that takes the checkpoint over stops this query
-        self._log.forget(self._batch)
+        self._sink_log.forget(self._batch)
 
     def _end(self) -> None:
         query, self._query = self._query, None
@@ -444,13 +444,13 @@ class FrameReader:
 
     def _rows(self, names: list[str]) -> pa.Table:
         schema = self._schema
-        parts = [part for name in names for part in _unpacked(self._filesystem, f"{self._folder}/{_ROWS}/{name}")]
+        parts = [part for name in names for part in _unpack_rows(self._filesystem, f"{self._folder}/{_ROWS}/{name}")]
         tables = [conform(_with_all_columns(part, schema), schema) for part in parts]
         return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
 
     def _delete(self, names: list[str]) -> None:
         for name in names:
-            self._log.delete(name)
+            self._sink_log.delete(name)
 
     def _raising_windbolt_errors(self) -> AbstractContextManager[None]:
         return _raising_windbolt_errors(self._node.name)
@@ -496,16 +496,16 @@ def _as_spark_names(place: str) -> str:
     return f"file://{name}" if name.startswith("/") and not name.startswith("/Volumes/") else name
 
 
-def _packed(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+def _pack_rows(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     """Returns the rows as Arrow's bytes, so that Spark writes exactly what it passes to Python, whatever the types."""
     columns = [
         frame[quoted(field.name)].cast(field.dataType).alias(f"c{at}")
         for at, field in enumerate(from_arrow_schema(schema))
     ]
-    return frame.select(*columns).mapInArrow(_packing(schema.names), "rows binary")
+    return frame.select(*columns).mapInArrow(_packer(schema.names), "rows binary")
 
 
-def _packing(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _packer(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for ``mapInArrow`` that turns each record batch into Arrow's bytes, with these column names.
     It is sent by value, and refers to nothing of windbolt, which workers of a Connect server do not have."""
 
@@ -522,7 +522,7 @@ def _packing(names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     return run
 
 
-def _unpacked(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
+def _unpack_rows(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.Table]:
     with as_storage_error(path, "read"), filesystem.open_input_file(path) as source:
         rows = pq.read_table(source, columns=["rows"]).column("rows")
     for chunk in rows.chunks:
@@ -548,24 +548,24 @@ class _SinkLog:
 
     def after(self, batch: int) -> Iterator[tuple[int, list[str]]]:
         """Yields the batches after ``batch`` with the names of their files, in the order of their partitions."""
-        logged = self._logged()
-        for number in sorted(logged):
+        entry_of = self._entries_by_batch()
+        for number in sorted(entry_of):
             if number <= batch:
                 continue
-            mine = self._names(logged[number])
-            if not logged[number].endswith(COMPACT):
-                yield number, mine
+            files = self._names(entry_of[number])
+            if not entry_of[number].endswith(COMPACT):
+                yield number, files
                 continue
-            before = {name for each in logged if each < number for name in self._names(logged[each])}
-            mine = [name for name in mine if name not in before]  # an entry also lists the files of earlier batches
-            parts = [mine] if number - 1 in logged else _batches_in(mine)
+            before = {name for each in entry_of if each < number for name in self._names(entry_of[each])}
+            files = [name for name in files if name not in before]  # an entry also lists the files of earlier batches
+            parts = [files] if number - 1 in entry_of else _batches_in(files)
             for at, part in enumerate(parts, number - len(parts) + 1):
                 if at > batch:
                     yield at, part
 
     def last(self) -> int:
         """Returns the last batch whose files are in the log; -1 without batches."""
-        return max(self._logged(), default=-1)
+        return max(self._entries_by_batch(), default=-1)
 
     def delete(self, name: str) -> None:
         """Deletes a file that has been read."""
@@ -574,17 +574,17 @@ class _SinkLog:
     def forget(self, batch: int) -> None:
         """Called when no query is writing, and batches up to ``batch`` have been read: deletes their files, and files
         of failed attempts. Otherwise the log would grow with every batch."""
-        logged = self._logged()
-        of_later = {name for number in logged if number > batch for name in self._names(logged[number])}
+        entry_of = self._entries_by_batch()
+        later_files = {name for number in entry_of if number > batch for name in self._names(entry_of[number])}
         for entry in entries(self._filesystem, self._folder):
-            if _PART.fullmatch(entry.base_name) and entry.base_name not in of_later:
+            if _PART_FILE.fullmatch(entry.base_name) and entry.base_name not in later_files:
                 self.delete(entry.base_name)
-        last = max((number for number, name in logged.items() if name.endswith(COMPACT)), default=-1)
-        if 0 <= last <= batch and self._names(logged[last]):
-            path = f"{self._folder}/{_SINK_LOG_FOLDER}/{logged[last]}"
+        last = max((number for number, name in entry_of.items() if name.endswith(COMPACT)), default=-1)
+        if 0 <= last <= batch and self._names(entry_of[last]):
+            path = f"{self._folder}/{_SINK_LOG_FOLDER}/{entry_of[last]}"
             write_spark_file(self._filesystem, path, "v1", with_checksum=self._uri is None)
 
-    def _logged(self) -> dict[int, str]:
+    def _entries_by_batch(self) -> dict[int, str]:
         names = [entry.base_name for entry in entries(self._filesystem, f"{self._folder}/{_SINK_LOG_FOLDER}")]
         return {int(name.removesuffix(COMPACT)): name for name in names if name.removesuffix(COMPACT).isdigit()}
 
@@ -598,7 +598,7 @@ def _batches_in(names: list[str]) -> list[list[str]]:
     and a query may be further ahead if a client is dead or slow."""
     batches: list[list[str]] = []
     for name in names:
-        if _FIRST.fullmatch(name) or not batches:
+        if _FIRST_PART.fullmatch(name) or not batches:
             batches.append([])
         batches[-1].append(name)
     return batches

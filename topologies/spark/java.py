@@ -38,7 +38,7 @@ from windowing.errors import ConfigError, EnvironmentMissing, WindboltError
 # State that several threads need for a while: the first thread sets it up, the last one restores it.
 
 
-class Together:
+class SharedSetup:
     """Blocks that may overlap and share a set-up, each for an owner."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ _STANDARD = 2
 
 
 @contextmanager
-def passed_on(target: int = _STANDARD) -> Iterator[int]:
+def forward_output(target: int = _STANDARD) -> Iterator[int]:
     """Yields the file descriptor for Java to write to. Output goes on to ``target`` until Java ends."""
     start, end = os.pipe()
     threading.Thread(target=_pass_on, args=(start, target), name="windbolt-java-errors", daemon=True).start()
@@ -148,13 +148,13 @@ def passed_on(target: int = _STANDARD) -> Iterator[int]:
 
 
 def _pass_on(start: int, target: int) -> None:
-    kept = b""
+    unfinished = b""
     while chunk := os.read(start, 65536):
-        text = (kept + chunk).replace(WARNING, b"")
+        text = (unfinished + chunk).replace(WARNING, b"")
         line = text[text.rfind(b"\n") + 1 :]
-        kept = line if WARNING.startswith(line) else b""
-        _write(target, text.removesuffix(kept))
-    _write(target, kept)
+        unfinished = line if WARNING.startswith(line) else b""
+        _write(target, text.removesuffix(unfinished))
+    _write(target, unfinished)
     os.close(start)
 
 
@@ -165,11 +165,11 @@ def _write(target: int, text: bytes) -> None:
     Otherwise writes to the file itself, without the lock of Python's stream, which must not be held when the process
     ends.
     """
-    shown = sys.stderr if target == _STANDARD and sys.stderr is not sys.__stderr__ else None
+    replacement = sys.stderr if target == _STANDARD and sys.stderr is not sys.__stderr__ else None
     with suppress(OSError, ValueError):  # without a reader
-        if shown is not None:
-            shown.write(text.decode("utf-8", "replace"))
-            shown.flush()
+        if replacement is not None:
+            replacement.write(text.decode("utf-8", "replace"))
+            replacement.flush()
             return
         while text:
             text = text[os.write(target, text) :]
@@ -182,8 +182,8 @@ CENTRAL = "https://repo1.maven.org/maven2/"
 CONNECTOR = Path(__file__).with_name("connector.txt")
 """A Kafka connector that works with Spark 4.3, until there is one of that version."""
 
-_TRIES = 3
-_SOON = 5
+_ATTEMPTS = 3
+_OPTIONAL_SECONDS = 5
 """Seconds to wait for a response that is not required."""
 
 
@@ -203,14 +203,14 @@ def jars(pinned: Path) -> list[str]:
     except OSError as error:
         raise NoCacheError(str(error)) from error
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda each: str(_jar(folder, *each)), _lines(pinned)))
+        return list(pool.map(lambda each: str(_jar(folder, *each)), _pinned_jars(pinned)))
 
 
 def are_cached(pinned: Path) -> bool:
     """True if all jars of a list are cached."""
     try:
         folder = _cache()
-        return all(_target(folder, digest, path).exists() for digest, path in _lines(pinned))
+        return all(_cache_path(folder, digest, path).exists() for digest, path in _pinned_jars(pinned))
     except OSError:
         return False
 
@@ -222,7 +222,7 @@ def is_published(paths: list[str]) -> bool | None:
     return False if False in answers else None if None in answers else True
 
 
-def _lines(pinned: Path) -> Iterator[tuple[str, str]]:
+def _pinned_jars(pinned: Path) -> Iterator[tuple[str, str]]:
     for line in pinned.read_text("utf-8").splitlines():
         digest, _, path = line.partition("  ")
         if path:
@@ -237,16 +237,16 @@ def _cache() -> Path:
         raise NoCacheError(str(error)) from error
 
 
-def _target(folder: Path, digest: str, path: str) -> Path:
+def _cache_path(folder: Path, digest: str, path: str) -> Path:
     return folder / f"{digest[:12]}-{path.rsplit('/', 1)[1]}"
 
 
 def _jar(folder: Path, digest: str, path: str) -> Path:
     """Returns the path of a jar in the cache, fetching it if necessary; a cached file is always complete."""
-    target = _target(folder, digest, path)
+    target = _cache_path(folder, digest, path)
     if target.exists():
         return target
-    content = _fetched(CENTRAL + path)
+    content = _fetch(CENTRAL + path)
     if hashlib.sha256(content).hexdigest() != digest:
         raise OSError(f"{CENTRAL + path} is not what it was: its SHA-256 is not {digest}")
     try:
@@ -259,8 +259,8 @@ def _jar(folder: Path, digest: str, path: str) -> Path:
     return target
 
 
-def _fetched(address: str) -> bytes:
-    for left in reversed(range(_TRIES)):
+def _fetch(address: str) -> bytes:
+    for left in reversed(range(_ATTEMPTS)):
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:
                 return bytes(answer.read())
@@ -273,7 +273,7 @@ def _fetched(address: str) -> bytes:
 
 def _is_there(path: str) -> bool | None:
     try:
-        with urllib.request.urlopen(urllib.request.Request(CENTRAL + path, method="HEAD"), timeout=_SOON):
+        with urllib.request.urlopen(urllib.request.Request(CENTRAL + path, method="HEAD"), timeout=_OPTIONAL_SECONDS):
             return True
     except HTTPError as error:
         return False if error.code == HTTPStatus.NOT_FOUND else None
@@ -326,45 +326,46 @@ _COMPILED: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 it."""
 
 
-def compiled(spark: SparkSession, file: Path, *used: Path) -> Any:
-    """Returns the constructor of the class in a source file, for ``made``; the class has the name of the file.
+def compile_class(spark: SparkSession, file: Path, *used: Path) -> Any:
+    """Returns the constructor of the class in a source file, for ``new_object``; the class has the name of the file.
     ``used``: source files of classes that it uses. Raises one of FAILURES.
 
     The class's name includes the digest of its source, because py4j looks up methods by class name, and would call
     methods of another class with the same name.
     """
-    named, source = _renamed(file.stem, one_source(file, *used))
+    class_name, source = _with_digest(file.stem, one_source(file, *used))
     with _ONE_AT_A_TIME:  # two classes of one name would be one for py4j
-        here = _COMPILED.setdefault(spark.sparkContext._gateway, {})
-        if named not in here:
+        constructors = _COMPILED.setdefault(spark.sparkContext._gateway, {})
+        if class_name not in constructors:
             jvm: Any = spark._jvm
             compiler = _compiler(jvm, jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), source)
-            here[named] = compiler.getClassLoader().loadClass(f"windbolt.{named}").getConstructors()[0]
-        return here[named]
+            java_class = compiler.getClassLoader().loadClass(f"windbolt.{class_name}")
+            constructors[class_name] = java_class.getConstructors()[0]
+        return constructors[class_name]
 
 
-def defined_beside(spark: SparkSession, neighbour: Any, file: Path) -> str:
+def define_beside(spark: SparkSession, neighbour: Any, file: Path) -> str:
     """Returns the name of a source file's class, after defining it in the class loader and package of ``neighbour``,
     for classes that Spark looks up by name. Raises one of FAILURES."""
     jvm: Any = spark._jvm
     package = str(neighbour.getPackageName())
-    given = file.read_text("utf-8").replace("package windbolt;", f"package {package};")
-    named, source = _renamed(file.stem, given)
-    loader, whole = neighbour.getClassLoader(), f"{package}.{named}"
+    source_in_package = file.read_text("utf-8").replace("package windbolt;", f"package {package};")
+    class_name, source = _with_digest(file.stem, source_in_package)
+    loader, full_name = neighbour.getClassLoader(), f"{package}.{class_name}"
     with _ONE_AT_A_TIME:
         with suppress(Py4JJavaError):
-            return str(loader.loadClass(whole).getName())  # since an earlier run
+            return str(loader.loadClass(full_name).getName())  # since an earlier run
         handles, classes = jvm.java.lang.invoke.MethodHandles, _compiler(jvm, loader, source).getBytecodes()
         lookup = handles.privateLookupIn(neighbour, handles.lookup())
         for each in sorted(classes, key=len, reverse=True):  # a nested class before the class around it, which needs it
             lookup.defineClass(classes[each])
-    return whole
+    return full_name
 
 
-def _renamed(name: str, source: str) -> tuple[str, str]:
+def _with_digest(name: str, source: str) -> tuple[str, str]:
     """The name of a class with the digest of its source, and the source with that name."""
-    named = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
-    return named, source.replace(name, named)
+    class_name = f"{name}{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    return class_name, source.replace(name, class_name)
 
 
 def _compiler(jvm: Any, parent: Any, source: str) -> Any:
@@ -379,25 +380,25 @@ def one_source(*files: Path) -> str:
     """Returns several sources as one; their package and imports come first."""
     lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
     heads = dict.fromkeys(line for line in lines if line.startswith(("package ", "import ")))
-    first = sorted(heads, key=lambda line: not line.startswith("package "))
-    return "\n".join([*first, *(line for line in lines if line not in heads)])
+    header = sorted(heads, key=lambda line: not line.startswith("package "))
+    return "\n".join([*header, *(line for line in lines if line not in heads)])
 
 
-def made(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:
+def new_object(spark: SparkSession, constructor: Any, *arguments: Any) -> Any:
     """Returns a new object of a Java class."""
     jvm: Any = spark._jvm
-    given = jvm.java.util.ArrayList()
+    java_arguments = jvm.java.util.ArrayList()
     for argument in arguments:
-        given.add(argument)
-    return constructor.newInstance(given.toArray())
+        java_arguments.add(argument)
+    return constructor.newInstance(java_arguments.toArray())
 
 
 # The Python of Spark's workers on this machine, for sessions that are not windbolt's own.
 
 
-_NAMES = ("PYSPARK_PYTHON", "spark.pyspark.python")
-_NEEDED = ("topologies", "numpy", "pandas", "pyarrow")
-_QUESTION = (
+_PYTHON_SETTINGS = ("PYSPARK_PYTHON", "spark.pyspark.python")
+_NEEDED_MODULES = ("topologies", "numpy", "pandas", "pyarrow")
+_MISSING_MODULES_PROGRAM = (
     "import importlib.util, platform, sys; "
     "print(platform.python_version(), *(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))"
 )
@@ -413,23 +414,23 @@ def agree_on_python(context: SparkContext) -> None:
     if not on_this_machine(context.master or "") or context.pythonExec == sys.executable:
         return
     conf = context.getConf()
-    named = next((name for name in _NAMES if os.environ.get(name) or conf.get(name)), None)
-    if named is None:
+    setting = next((name for name in _PYTHON_SETTINGS if os.environ.get(name) or conf.get(name)), None)
+    if setting is None:
         context.pythonExec = sys.executable
         return
-    wrong = _wrong_with(context.pythonExec)
-    if wrong:
+    fault = _fault_of_python(context.pythonExec)
+    if fault:
         raise EnvironmentMissing(
-            f"the Python of Spark's workers cannot run a topology: {context.pythonExec} {wrong}",
-            why=f"{named} names it; the driver is Python {platform.python_version()}, {sys.executable}",
+            f"the Python of Spark's workers cannot run a topology: {context.pythonExec} {fault}",
+            why=f"{setting} names it; the driver is Python {platform.python_version()}, {sys.executable}",
             do="before the session is made, set os.environ['PYSPARK_PYTHON'] = sys.executable, or leave it out; "
             "or install there what is missing",
         )
 
 
-def _wrong_with(python: str) -> str:
+def _fault_of_python(python: str) -> str:
     """Returns the reason why a Python cannot run tasks; "" if it can."""
-    command = [python, "-c", _QUESTION, *_NEEDED]
+    command = [python, "-c", _MISSING_MODULES_PROGRAM, *_NEEDED_MODULES]
     try:
         # Spark starts workers in the driver's environment.
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
@@ -446,7 +447,7 @@ def _wrong_with(python: str) -> str:
 
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-_GRACE_SECONDS = 20.0
+_CLEANUP_SECONDS = 20.0
 """Seconds that Java has for cleanup after the driver's end, which closes Java's standard input."""
 _LOGGERS = ("py4j.clientserver", "py4j.java_gateway", "")
 """Loggers of py4j; some of its errors go to the root logger."""
@@ -463,10 +464,10 @@ class JavaOptions(dict[str, Any]):
         super().__init__(options, start_new_session=True)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, _ignoring_sigterm(value) if name == "preexec_fn" else value)
+        super().__setitem__(name, _with_sigterm_ignored(value) if name == "preexec_fn" else value)
 
 
-def _ignoring_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
+def _with_sigterm_ignored(prepare: Callable[[], None]) -> Callable[[], None]:
     def prepared() -> None:
         prepare()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -477,7 +478,7 @@ def _ignoring_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
 def ends_with_driver(java: subprocess.Popen[bytes] | None) -> None:
     """Has Java killed if it does not end by itself soon after the driver."""
     if java is not None:
-        OFFSPRING.watch(java.pid, _GRACE_SECONDS)
+        OFFSPRING.watch(java.pid, _CLEANUP_SECONDS)
 
 
 @contextmanager
@@ -496,7 +497,7 @@ def importable_windbolt() -> Iterator[None]:
 
 
 @contextmanager
-def explaining_javas_end() -> Iterator[None]:
+def explain_javas_end() -> Iterator[None]:
     """Replaces errors caused by Java's death with an error about this death."""
     java = _process()
     if java is None:
@@ -514,7 +515,7 @@ def explaining_javas_end() -> Iterator[None]:
         if not _has_ended(java, error):
             raise
         forget_java()
-        raise _ended(java.returncode) from error
+        raise _java_died(java.returncode) from error
     finally:
         for name in _LOGGERS:
             if java.poll() is None:  # otherwise py4j logs errors until the process ends
@@ -555,7 +556,7 @@ def _has_ended(java: subprocess.Popen[bytes], error: BaseException | None) -> bo
     return java.poll() is not None
 
 
-def _ended(status: int) -> WindboltError:
+def _java_died(status: int) -> WindboltError:
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"status {status}"
     how = "was killed" if status == -signal.SIGKILL else "ended"
     why = "somebody did that, or the system, for want of memory" if status == -signal.SIGKILL else "it broke"

@@ -39,17 +39,17 @@ from topologies.engine.kafka_records import (
 from topologies.engine.task_data import SinkBatch, SinkRows
 from topologies.graph.graph import Graph, SinkNode
 from topologies.io.kafka import (
-    FIRST,
-    READING,
+    FIRST_RESPONSE_TIMEOUTS,
+    READING_DEFAULTS,
     RECORDS_PER_BATCH,
-    WRITING,
+    WRITING_DEFAULTS,
     KafkaSink,
     KafkaSpout,
     kafka_settings,
     redirect_missing,
 )
 from topologies.io.topics.encode import encode
-from topologies.spark.java import FAILURES, SHARED_WORK, WithFallback, compiled, made
+from topologies.spark.java import FAILURES, SHARED_WORK, WithFallback, compile_class, new_object
 from topologies.spark.spark_errors import run_for_java, unreachable
 from topologies.spark.spark_tasks import spark_failures
 
@@ -67,7 +67,7 @@ def read_records(spark: SparkSession, name: str, spout: KafkaSpout) -> DataFrame
     """Returns the records of a spout as a streaming DataFrame. Raises ConfigError if a topic is missing,
     UnreachableError if Kafka does not respond."""
     topics = check_topics(partial(admin_of, spark), name, spout)
-    reader = spark.readStream.format("kafka").options(**{**READING, **spout.options})
+    reader = spark.readStream.format("kafka").options(**{**READING_DEFAULTS, **spout.options})
     reader = reader.option("kafka.bootstrap.servers", spout.servers).option(
         "includeHeaders", "headers" in spout.record.names
     )
@@ -96,7 +96,7 @@ def send_records(
     """Writes rows to Kafka: with ``send``, if possible, else from the workers, one task per reference."""
     sink, schema = node.sink, node.schema
     assert isinstance(sink, KafkaSink)
-    topic, named = (
+    topic, rows_to_send = (
         sink.topic,
         [(batch_rows.ref, batch.record_name(node.name, batch_rows), batch_rows.first) for batch_rows in sink_rows],
     )
@@ -106,26 +106,26 @@ def send_records(
     def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch_rows in batches:
             for number in batch_rows.column("id").to_pylist():
-                yield from run_for_java(of_one, number, None)
+                yield from run_for_java(batches_of, number, None)
 
-    def made(number: int) -> pa.Table:
-        ref, name, first = named[number]
+    def encoded_rows(number: int) -> pa.Table:
+        ref, name, first = rows_to_send[number]
         rows = encode(sink.records, store.read(ref).cast(schema))
         if missing and instead is not None:
             rows = redirect_missing(rows, missing, instead)
         return outgoing(rows, topic, name, first)
 
-    def of_one(number: int, _: Context) -> list[pa.RecordBatch]:
-        records: list[pa.RecordBatch] = made(number).to_batches(_ROWS)
+    def batches_of(number: int, _: Context) -> list[pa.RecordBatch]:
+        records: list[pa.RecordBatch] = encoded_rows(number).to_batches(_ROWS)
         return records
 
-    count = len(named)
+    count = len(rows_to_send)
     if send is not None:
         with errors_about(f"sink {node.name!r}"):
-            if send([made(number) for number in range(count)]):
+            if send([encoded_rows(number) for number in range(count)]):
                 return
     frame = spark.range(0, count, 1, count).mapInArrow(records, OUTGOING)
-    options = {**WRITING, **sink.options, "kafka.bootstrap.servers": sink.servers}
+    options = {**WRITING_DEFAULTS, **sink.options, "kafka.bootstrap.servers": sink.servers}
     with errors_about(f"sink {node.name!r}"), spark_failures():
         frame.write.format("kafka").options(**options).save()
 
@@ -155,11 +155,11 @@ def _start(spout: KafkaSpout, topics: Mapping[str, int]) -> dict[str, str]:
 def admin_of(spark: SparkSession, whose: str, servers: str, options: Mapping[str, str]) -> Iterator[JavaAdmin]:
     """Yields Kafka's own client for queries about topics. Raises UnreachableError if no server responds."""
     jvm: Any = spark._jvm
-    properties = jvm.java.util.Properties()
-    for name, value in {**FIRST, **kafka_settings(options), "bootstrap.servers": servers}.items():
-        properties.setProperty(name, value)
+    java_properties = jvm.java.util.Properties()
+    for name, value in {**FIRST_RESPONSE_TIMEOUTS, **kafka_settings(options), "bootstrap.servers": servers}.items():
+        java_properties.setProperty(name, value)
     try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(java_properties)
         try:
             yield JavaAdmin(jvm, admin)
         finally:
@@ -178,10 +178,10 @@ class JavaAdmin:
         return set(self._admin.listTopics().names().get())
 
     def describe(self, topics: Collection[str]) -> dict[str, TopicInfo]:
-        asked = self._jvm.java.util.ArrayList()
+        request = self._jvm.java.util.ArrayList()
         for topic in sorted(topics):
-            asked.add(topic)
-        found = self._admin.describeTopics(asked).allTopicNames().get()
+            request.add(topic)
+        found = self._admin.describeTopics(request).allTopicNames().get()
         return {
             topic: TopicInfo(str(found[topic].topicId().toString()), int(found[topic].partitions().size()))
             for topic in topics
@@ -189,20 +189,20 @@ class JavaAdmin:
 
     def ends(self, places: Collection[TopicPartition], *, first: bool = False) -> dict[TopicPartition, int]:
         kinds = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        asked = self._jvm.java.util.HashMap()
+        request = self._jvm.java.util.HashMap()
         partitions = {place: self._jvm.org.apache.kafka.common.TopicPartition(*place) for place in places}
         for partition in partitions.values():
-            asked.put(partition, kinds.earliest() if first else kinds.latest())
-        found = self._admin.listOffsets(asked).all().get() if partitions else {}
+            request.put(partition, kinds.earliest() if first else kinds.latest())
+        found = self._admin.listOffsets(request).all().get() if partitions else {}
         return {place: int(found[partition].offset()) for place, partition in partitions.items()}
 
     def limits(self, topics: Collection[str]) -> dict[str, int]:
         kind = self._jvm.org.apache.kafka.common.config.ConfigResource
-        asked = self._jvm.java.util.ArrayList()
+        request = self._jvm.java.util.ArrayList()
         for topic in topics:
-            asked.add(kind(kind.Type.TOPIC, topic))
+            request.add(kind(kind.Type.TOPIC, topic))
         try:
-            configs = self._admin.describeConfigs(asked).all().get()
+            configs = self._admin.describeConfigs(request).all().get()
         except Py4JJavaError:
             return {}
         entries = {resource.name(): configs[resource].get("max.message.bytes") for resource in configs}
@@ -212,9 +212,9 @@ class JavaAdmin:
         kind = self._jvm.org.apache.kafka.common.config.ConfigResource
         try:
             broker = self._admin.describeCluster().nodes().get().iterator().next().idString()
-            asked = self._jvm.java.util.ArrayList()
-            asked.add(kind(kind.Type.BROKER, broker))
-            broker_config = next(iter(self._admin.describeConfigs(asked).all().get().values()))
+            request = self._jvm.java.util.ArrayList()
+            request.add(kind(kind.Type.BROKER, broker))
+            broker_config = next(iter(self._admin.describeConfigs(request).all().get().values()))
             entry = broker_config.get("auto.create.topics.enable")
             return entry is None or str(entry.value()).lower() != "false"
         except Py4JJavaError:  # not every user may query the settings
@@ -224,7 +224,7 @@ class JavaAdmin:
 # The settings of Kafka's own clients.
 
 
-def properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
+def java_properties(spark: SparkSession, settings: Mapping[str, str]) -> Any:
     """Returns settings as Java's Properties."""
     jvm: Any = spark._jvm
     found = jvm.java.util.Properties()
@@ -244,9 +244,9 @@ _PATIENCE_MS = 5_000
 """Milliseconds without a record after which Spark reads instead, which waits longer."""
 _LAST_PATIENCE_MS = 60_000
 """Milliseconds without a record after which reading fails, for records that Spark cannot read."""
-_PARTS = 4
+_MEMORY_DIVISOR = 4
 """Divisor of Java's memory, for the share of the sums of all threads together."""
-_FIXED = {
+_REQUIRED_SETTINGS = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "none",  # offsets of deleted records are an error, which Spark reports
 }
@@ -279,7 +279,7 @@ class KafkaRanges:
         try:
             yield files if self._read(ranges, f"{store.root}/{context.key}", files) else None
         finally:
-            for file in (file for of_spout in files.values() for file in of_spout):
+            for file in (file for spout_ranges in files.values() for file in spout_ranges):
                 delete(store.filesystem, file.path, missing_ok=True)
 
     @property
@@ -297,7 +297,7 @@ class KafkaRanges:
         one per range. Returns False if they could not be read."""
         lines = "\n".join("\t".join(map(str, each)) for each in ranges)
         with WithFallback(_LOG, "the records are read anew"):
-            self._compiled()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _PARTS)
+            self._open_readers()[name].addUp(lines, code, plan, self._threads, _PATIENCE_MS, _MEMORY_DIVISOR)
             return True
         return False
 
@@ -317,10 +317,10 @@ class KafkaRanges:
             return {
                 name: [
                     Records(name, tables)
-                    for file in of_spout
+                    for file in spout_ranges
                     if (tables := list(file.tables(self._spouts[name].record)))
                 ]
-                for name, of_spout in files.items()
+                for name, spout_ranges in files.items()
             }
 
     def _read(
@@ -328,11 +328,11 @@ class KafkaRanges:
     ) -> bool:
         """Reads all ranges into files, which are listed in ``files`` before they are made. Returns False if that was
         not possible."""
-        known = {name: of_spout for name in self._spouts if (of_spout := ranges.get(name)) is not None}
-        if len(known) < len(self._spouts):
+        known_ranges = {name: spout_ranges for name in self._spouts if (spout_ranges := ranges.get(name)) is not None}
+        if len(known_ranges) < len(self._spouts):
             return False
         with WithFallback(_LOG, "Spark reads the records"):
-            self._read_into(folder, known, files, _PATIENCE_MS)
+            self._read_into(folder, known_ranges, files, _PATIENCE_MS)
             return True
         return False
 
@@ -345,10 +345,10 @@ class KafkaRanges:
     ) -> None:
         """Reads ranges into files of a folder, which are listed in ``files`` before they are made. Raises one of
         FAILURES."""
-        readers = self._compiled()
-        for name, of_spout in ranges.items():
+        readers = self._open_readers()
+        for name, spout_ranges in ranges.items():
             lines, files[name] = [], []
-            for each in of_spout:
+            for each in spout_ranges:
                 path = f"{uuid.uuid4().hex}.records"
                 make_private(f"{folder}/{path}")
                 files[name].append(RecordFile(name, each.topic, each.partition, f"{folder}/{path}"))
@@ -356,13 +356,13 @@ class KafkaRanges:
             if lines:
                 readers[name].read(folder, "\n".join(lines), self._threads, patience_ms)
 
-    def _compiled(self) -> dict[str, Any]:
+    def _open_readers(self) -> dict[str, Any]:
         """Returns a reader for each spout."""
         if self._readers is None:
             self._usable = False  # until the readers exist
-            constructor = compiled(self._spark, _RANGES_SOURCE, SHARED_WORK)
+            constructor = compile_class(self._spark, _RANGES_SOURCE, SHARED_WORK)
             self._readers = {
-                name: made(self._spark, constructor, self._settings(spout), "headers" in spout.record.names)
+                name: new_object(self._spark, constructor, self._settings(spout), "headers" in spout.record.names)
                 for name, spout in self._spouts.items()
             }
             self._usable = True
@@ -370,8 +370,9 @@ class KafkaRanges:
 
     def _settings(self, spout: KafkaSpout) -> Any:
         """Returns the settings of a spout's consumers, the same as Spark's."""
-        given = kafka_settings(READING, spout.options)
-        return properties(self._spark, {**_DEFAULTS, **given, **_FIXED, "bootstrap.servers": spout.servers})
+        settings = kafka_settings(READING_DEFAULTS, spout.options)
+        settings = {**_DEFAULTS, **settings, **_REQUIRED_SETTINGS, "bootstrap.servers": spout.servers}
+        return java_properties(self._spark, settings)
 
 
 def _is_usual(options: Mapping[str, str]) -> bool:
@@ -385,7 +386,7 @@ def _is_usual(options: Mapping[str, str]) -> bool:
 # ids.
 
 
-MOST_ROWS, _MOST_BYTES = 100_000, 1 << 26
+MOST_ROWS_OF_DRIVER, _MOST_BYTES_OF_DRIVER = 100_000, 1 << 26
 """Most rows and bytes of a batch that the driver writes, in one thread and from memory."""
 _SENDER_SOURCE = Path(__file__).with_name("KafkaSender.java")
 
@@ -403,7 +404,7 @@ class KafkaSenders:
         """Writes rows (``outgoing``) for a sink, and waits until they are written. Returns False if that was not
         possible."""
         records = pa.concat_tables(tables)
-        if not self._usable or records.nbytes > _MOST_BYTES:
+        if not self._usable or records.nbytes > _MOST_BYTES_OF_DRIVER:
             return False
         path = f"{store.root}/{folder}/{uuid.uuid4().hex}.records"
         try:
@@ -429,11 +430,11 @@ class KafkaSenders:
     def _sender(self, name: str, sink: KafkaSink) -> Any:
         if self._constructor is None:
             self._usable = False  # until the sender exists
-            self._constructor = compiled(self._spark, _SENDER_SOURCE)
+            self._constructor = compile_class(self._spark, _SENDER_SOURCE)
             self._usable = True
         if name not in self._senders:
-            settings = {**kafka_settings(WRITING, sink.options), "bootstrap.servers": sink.servers}
-            self._senders[name] = made(self._spark, self._constructor, properties(self._spark, settings))
+            settings = {**kafka_settings(WRITING_DEFAULTS, sink.options), "bootstrap.servers": sink.servers}
+            self._senders[name] = new_object(self._spark, self._constructor, java_properties(self._spark, settings))
         return self._senders[name]
 
     def _close(self, name: str) -> None:

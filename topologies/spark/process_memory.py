@@ -19,14 +19,14 @@ _SETTLING = 3
 """Number of tasks after which a worker has imported all modules, some of which come with their first use."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
-_KEPT, _LARGE = 2**26, 2**25
+_KEPT_HEAP_BYTES, _PIECE_BYTES = 2**26, 2**25
 """Bytes of freed memory that are kept at the end of the heap; and the size from which pieces are returned at once, one
 by one. The second is the largest value that the GNU C library chooses by itself."""
 
 _PAUSE = 60.0
 """Least seconds between two collections of objects left by runs; concurrent runs may share a worker."""
 
-_left, _not_before = 0, 0.0
+_tasks_until_settled, _not_before = 0, 0.0
 """Number of tasks after which the present objects are exempted from collection; and the time before which they are not
 checked again."""
 
@@ -37,28 +37,28 @@ def reuse_memory() -> None:
     gc.set_threshold(20_000)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # on Linux
     if mallopt is not None and not any(name.startswith("MALLOC_") for name in os.environ):
-        mallopt(_MMAP_THRESHOLD, _LARGE)
-        mallopt(_TRIM_THRESHOLD, _KEPT)
+        mallopt(_MMAP_THRESHOLD, _PIECE_BYTES)
+        mallopt(_TRIM_THRESHOLD, _KEPT_HEAP_BYTES)
 
 
-def topology_came() -> None:
+def collect_previous_run() -> None:
     """Called in a Spark worker, which outlives runs: collects the objects of the previous run.
 
     The objects of the new run are exempted from collection after its first tasks.
     """
-    global _left, _not_before
+    global _tasks_until_settled, _not_before
     if time.monotonic() < _not_before:
         return
     gc.unfreeze()
     gc.collect()
     reuse_memory()
-    _left, _not_before = _SETTLING, time.monotonic() + _PAUSE
+    _tasks_until_settled, _not_before = _SETTLING, time.monotonic() + _PAUSE
 
 
-def tasks_ended() -> None:
+def exempt_settled_objects() -> None:
     """Called in a Spark worker after its part of a job."""
-    global _left  # noqa: PLW0603
-    if _left:
-        _left -= 1
+    global _tasks_until_settled  # noqa: PLW0603
+    if _tasks_until_settled:
+        _tasks_until_settled -= 1
         gc.collect()
         gc.freeze()

@@ -49,8 +49,8 @@ from topologies.spark.classic_session import (
 )
 from topologies.spark.cluster import ask_executors
 from topologies.spark.frames import InOwnThread, KeepsFrames
-from topologies.spark.java import explaining_javas_end
-from topologies.spark.kafka_client import MOST_ROWS, KafkaSenders, admin_of, reaches_kafka, send_records
+from topologies.spark.java import explain_javas_end
+from topologies.spark.kafka_client import MOST_ROWS_OF_DRIVER, KafkaSenders, admin_of, reaches_kafka, send_records
 from topologies.spark.source import PlannedFiles, StreamSource
 from topologies.spark.spark_errors import failure_in, kafka_error_in, passing_error_in, storage_error_in
 from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor
@@ -85,7 +85,7 @@ class SparkFrames:
     def send(self, node: SinkNode, batch: SinkBatch, sink_rows: list[SinkRows], store: SegmentStore) -> None:
         """Writes rows to Kafka, and waits until they are written."""
         senders, sink = self._senders, node.sink
-        small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS
+        small = sum(rows.ref.rows for rows in sink_rows) <= MOST_ROWS_OF_DRIVER
         if senders is None or not small or not isinstance(store, FileSegments) or store.reads_by_request:
             send_records(self.spark, node, batch, sink_rows, store)
             return
@@ -99,7 +99,7 @@ class SparkFrames:
     def append(self, node: SinkNode, batch: SinkBatch, refs: list[Ref], store: SegmentStore) -> None:
         """Appends rows to a table, unless an earlier attempt of the batch has done so."""
         words = f"{batch.topology}, batch {batch_name(batch.key)}: sink {node.name!r}"
-        with described(self.spark, words):
+        with describe_jobs(self.spark, words):
             self._tables.append(node, batch, self.frame(store, refs, node.schema), refs)
 
 
@@ -110,11 +110,11 @@ _MAX_RESTARTS = 3
 """Most restarts of a batch after deaths of workers that do not recur."""
 _POLL_SECONDS = 0.1
 """Seconds between checks for the end of the query, or for a request to stop."""
-_NAMING = threading.Lock()
+_NAME_LOCK = threading.Lock()
 """Held while a query gets its name."""
 _DESCRIPTION = "spark.job.description"
 """Spark's thread property with the description of the thread's jobs in the UI."""
-_LOOK_SECONDS = 0.01
+_SOURCES_POLL_SECONDS = 0.01
 """Seconds between checks whether the sources are open."""
 
 
@@ -138,7 +138,7 @@ def run_in_session(
         kafka, places = reaches_kafka(topology), places_of_spark(topology, options)
         if spark is None:
             check_jars(places, conf)
-        with shared_session(spark, master, conf, kafka=kafka) as session, explaining_javas_end():
+        with shared_session(spark, master, conf, kafka=kafka) as session, explain_javas_end():
             check_session(session, kafka=kafka)
             check_classes(session, places)
             reach_stores(session, places)
@@ -228,14 +228,14 @@ class SparkRun(KeepsFrames):
     def _run(self, plan: BatchPlan) -> None:
         words = f"{self.topology.name}, batch {batch_name(batch_key(plan.batch, plan.closing))}"
         if plan.closing:
-            with described(self.spark, words):
+            with describe_jobs(self.spark, words):
                 super()._run(plan)
         else:
             self.spark.sparkContext.setLocalProperty(_DESCRIPTION, words)  # Spark sets it before each batch
             super()._run(plan)
 
     def _batches(self) -> None:
-        guarded = Guarded(self._spark_batch, self.options.stop, self._cancel, self.source.planned)
+        guarded = GuardedFunction(self._spark_batch, self.options.stop, self._cancel, self.source.planned)
         writer = self.source.stream.writeStream.foreachBatch(guarded)
         writer = writer.option("checkpointLocation", self.halves.spark)
         every = self.options.interval
@@ -253,7 +253,7 @@ class SparkRun(KeepsFrames):
             self.micro_batch.clean = self.cleaning.begin
             opening.enter_context(simple_checkpoints(self.spark, path))
             try:
-                with _NAMING:  # Spark refuses the second of two queries with one name, so that gets none
+                with _NAME_LOCK:  # Spark refuses the second of two queries with one name, so that gets none
                     if all(each.name != self.topology.name for each in self.spark.streams.active):
                         writer = writer.queryName(self.topology.name)
                     query = self.query = writer.trigger(**trigger).start()
@@ -274,16 +274,16 @@ class SparkRun(KeepsFrames):
         self.cleaning.wait()
         delivering: list[str] = []
 
-        def rows(slots: int, there: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
+        def rows(slots: int, partitions: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
             if not self.source.rows:
                 return None
             delivering.extend(
-                name for name in self.source.kafka_spouts if name in there and there[name].most_with_records
+                name for name in self.source.kafka_spouts if name in partitions and partitions[name].most_with_records
             )
             self.complaints += self.read_topics.lost_records_in_words(
-                {name: found.ranges for name, found in there.items()}
+                {name: spout_partitions.ranges for name, spout_partitions in partitions.items()}
             )
-            return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, there)
+            return lambda context: self.source.ingest_rows(batch, self.executor, context, slots, partitions)
 
         if self.observers.observers:
             for spout, path in self.log.files(number):
@@ -335,7 +335,7 @@ class SparkRun(KeepsFrames):
 
 
 @contextmanager
-def described(spark: SparkSession, words: str) -> Iterator[None]:
+def describe_jobs(spark: SparkSession, words: str) -> Iterator[None]:
     """Spark's UI describes the jobs that are started within the context by this text."""
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
@@ -347,7 +347,7 @@ def described(spark: SparkSession, words: str) -> Iterator[None]:
             context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None: none
 
 
-class Guarded:
+class GuardedFunction:
     """A function for ``foreachBatch`` whose errors are passed on unchanged, and which can be stopped between
     batches."""
 
@@ -392,7 +392,7 @@ class Guarded:
         except StreamingQueryException as error:
             self.failure = self.failure or next((each.failure for each in self._first_plan if each.failure), None)
             if self.failure is None:
-                raise (_session_stopped() if _is_stopped(session) else _explained(error)) from error
+                raise (_session_stopped() if _is_stopped(session) else _windbolt_error(error)) from error
         except BaseException:
             self.cancel()
             with suppress(Py4JJavaError):  # the query ends with its session
@@ -408,10 +408,10 @@ def wait_for_sources(query: StreamingQuery) -> None:
     If the start of a query is interrupted, the query is stopped.
     """
     try:
-        for _ in range(int(60 / _LOOK_SECONDS)):
+        for _ in range(int(60 / _SOURCES_POLL_SECONDS)):
             if not query.isActive or not str(query.status["message"]).startswith("Initializing"):
                 return
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_SOURCES_POLL_SECONDS)
     except BaseException:
         with suppress(Py4JJavaError):
             query.stop()
@@ -435,7 +435,7 @@ def _session_stopped() -> WindboltError:
     )
 
 
-def _explained(error: StreamingQueryException) -> WindboltError:
+def _windbolt_error(error: StreamingQueryException) -> WindboltError:
     """Returns Spark's error as one sentence."""
     text = str(error)
     known = failure_in(text) or kafka_error_in(text) or storage_error_in(text) or passing_error_in(text)

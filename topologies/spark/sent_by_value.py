@@ -23,15 +23,15 @@ import pyarrow as pa
 
 
 def probe(
-    packages: Iterable[str], clock: Callable[[], float], look: str, request: bytes
+    packages: Iterable[str], clock: Callable[[], float], further_checks: str, request: bytes
 ) -> Callable[[Iterable[int]], Iterator[dict[str, Any]]]:
     """Returns a function for a Spark task, which answers with a dict: its executor, and the problems there.
 
-    ``packages``: must be present. ``look``: the name of a function, ``module:name``, for further checks if they are. It
-    gets ``request``, a pickle, and the number of the task, and returns a dict that is added to the answer.
+    ``packages``: must be present. ``further_checks``: the name of a function, ``module:name``, that is called if they
+    are. It gets ``request``, a pickle, and the number of the task, and returns a dict that is added to the answer.
     """
 
-    def probed(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+    def answer_all(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         for number in numbers:
             yield _answer(number)
 
@@ -51,14 +51,14 @@ def probe(
                 answer["missing"][name] = f"{type(error).__name__}: {error}"
         if not answer["missing"]:
             try:
-                module, _, function = look.partition(":")
+                module, _, function = further_checks.partition(":")
                 answer |= getattr(importlib.import_module(module), function)(pickle.loads(request), number)
             except Exception as error:
                 answer["failed"] = f"{type(error).__name__}: {error}"
                 answer["traceback"] = traceback.format_exc()
         return answer | {"clock": clock()}
 
-    return probed
+    return answer_all
 
 
 # The first function in a worker of a Connect server: it finds the code of the run, and calls it.

@@ -112,11 +112,11 @@ def own_paths() -> list[str]:
 # The modules that a topology needs: those of its bolts, rules and functions, and all that these import.
 
 
-_MADE = ("__pycache__", "node_modules")
+_GENERATED = ("__pycache__", "node_modules")
 
 
 @dataclass
-class Reached:
+class NeededModules:
     """Modules that were found, by the names of top-level modules and packages."""
 
     users: dict[str, str] = field(default_factory=dict)
@@ -131,17 +131,17 @@ def with_code(value: object) -> bytes:
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
-def reached_by(topology: Graph) -> Reached:
+def modules_needed_by(topology: Graph) -> NeededModules:
     """Returns the modules that a topology needs, found by reading code; imports by a computed name are not found."""
-    seen = _ModuleRecorder(io.BytesIO())
+    recorder = _ModuleRecorder(io.BytesIO())
     with suppress(Exception):  # sending it will report the problem
-        seen.dump(topology)  # type: ignore[no-untyped-call]
+        recorder.dump(topology)  # type: ignore[no-untyped-call]
     search = _Search()
-    for name in sorted(seen.modules):
+    for name in sorted(recorder.modules):
         search.follow(name, needed=True)
-    for text in seen.sources:
+    for text in recorder.sources:
         search.read(text, "", needed=True)
-    for text in _main_source(seen.modules):
+    for text in _main_source(recorder.modules):
         search.read(text, "", needed=False)
     return search.found
 
@@ -150,7 +150,7 @@ class _Search:
     """Follows imports from module to module."""
 
     def __init__(self) -> None:
-        self.found = Reached()
+        self.found = NeededModules()
         self._read: set[str] = set()
         """The user's modules whose imports are required."""
 
@@ -159,7 +159,7 @@ class _Search:
         top = name.partition(".")[0]
         match owner_of(top) if top else ModuleOwner.NO_OBSERVERS:
             case ModuleOwner.USER:
-                self._take(top)
+                self._add_module(top)
                 if needed:
                     self._read_loaded(name)
             case ModuleOwner.INSTALLED if needed:
@@ -173,7 +173,7 @@ class _Search:
         for name, at_once in imports:
             self.follow(name, needed=needed and at_once)
 
-    def _take(self, top: str) -> None:
+    def _add_module(self, top: str) -> None:
         """Records a user's module or package, which is sent as a whole, with the modules that it imports late."""
         if top in self.found.users:
             return
@@ -181,7 +181,7 @@ class _Search:
         if place.is_file() and place.stem != top:
             return  # a rule's file has another name, and is sent as text
         self.found.users[top] = str(place)
-        for file in files_of(place):
+        for file in code_files(place):
             if file.suffix == ".py":
                 self._read_file(file, "", needed=False)
 
@@ -286,14 +286,14 @@ def _main_source(modules: Iterable[str]) -> Iterator[str]:
             yield f"import {name}"
 
 
-def files_of(place: Path) -> Iterator[Path]:
+def code_files(place: Path) -> Iterator[Path]:
     """Returns the files of a module or package, ordered by name, without generated ones: hidden files, caches,
     environments."""
     if place.is_file():
         yield place
         return
     for folder, folders, files in os.walk(place):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _MADE)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _GENERATED)
         if "pyvenv.cfg" in files:
             folders.clear()
             continue
@@ -339,7 +339,7 @@ def _entries(places: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Yields the files, with their names in the archive."""
     for name, place in sorted(places.items()):
         root = Path(place)
-        for file in files_of(root):
+        for file in code_files(root):
             inside = Path(name + file.suffix) if root == file else Path(name, file.relative_to(root))
             yield inside.as_posix(), file
 
@@ -363,7 +363,7 @@ def _check_size(found: list[tuple[str, Path]]) -> None:
 _HOME = Path(__file__).resolve().parents[2]
 
 
-def packages(users: dict[str, str]) -> list[dict[str, str]]:
+def archive_contents(users: dict[str, str]) -> list[dict[str, str]]:
     """Returns the contents of each archive for executors, as paths by name: the user's modules, and windbolt."""
     windbolt = {name: str(_HOME / name) for name in WINDBOLT}
     return [places for places in (users, windbolt) if places]
@@ -375,7 +375,7 @@ def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
     They take precedence over installed packages, so all processes of a run have the same code. Returns the names of the
     folders to which Spark unpacks them.
     """
-    names = [_sent(context, places) for places in packages(users)]
+    names = [_add_archive(context, places) for places in archive_contents(users)]
     includes = context._python_includes
     assert includes is not None
     # The last archive comes first in sys.path; archives of earlier runs are not used by this run.
@@ -383,7 +383,7 @@ def ship(context: SparkContext, users: dict[str, str]) -> list[str]:
     return names
 
 
-def with_own_places(users: Mapping[str, str], text: str) -> str:
+def with_local_paths(users: Mapping[str, str], text: str) -> str:
     """Returns a text from an executor with the paths of the user's modules on this machine."""
 
     def own(match: re.Match[str]) -> str:
@@ -394,17 +394,17 @@ def with_own_places(users: Mapping[str, str], text: str) -> str:
     return _SENT_FILE.sub(own, text)
 
 
-def forget_others(names: Iterable[str]) -> None:
+def forget_other_modules(names: Iterable[str]) -> None:
     """Called in a worker: removes modules that another run has sent, loaded or not."""
-    kept = tuple(names)
-    sys.path[:] = [path for path in sys.path if _sent_folder(path) in (None, *kept)]
+    wanted = tuple(names)
+    sys.path[:] = [path for path in sys.path if _sent_folder(path) in (None, *wanted)]
     for name, module in list(sys.modules.items()):
         folder = _sent_folder(getattr(module, "__file__", None) or "")
-        if folder is not None and folder not in kept and name.partition(".")[0] not in WINDBOLT:
+        if folder is not None and folder not in wanted and name.partition(".")[0] not in WINDBOLT:
             del sys.modules[name]
 
 
-def _sent(context: SparkContext, places: dict[str, str]) -> str:
+def _add_archive(context: SparkContext, places: dict[str, str]) -> str:
     """Adds an archive to a session, which may already have it; returns the name of its folder."""
     path, name = write_archive(context._temp_dir, places)
     if not any(archive.partition("#")[0].endswith(f"/{name}.zip") for archive in context.listArchives):

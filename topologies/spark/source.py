@@ -36,13 +36,13 @@ from topologies.engine.tasks import ingest
 from topologies.graph.graph import Graph
 from topologies.graph.java_sums import frame_sums
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
-from topologies.io.formats.conform import within_years
+from topologies.io.formats.conform import separate_beyond_years
 from topologies.io.kafka import KafkaSpout
 from topologies.io.paths import shown_path
 from topologies.io.spouts import FrameSpout
-from topologies.spark.frame_sums import SummedFrame
+from topologies.spark.frame_sums import FrameAdder
 from topologies.spark.frames import declared_frame, quoted, refuse_endless
-from topologies.spark.java import FAILURES, compiled, made
+from topologies.spark.java import FAILURES, compile_class, new_object
 from topologies.spark.kafka_client import KafkaRanges, read_records
 from topologies.spark.spark_errors import TimestampError
 from topologies.spark.spark_tasks import TaskExecutor, spark_failures
@@ -74,27 +74,27 @@ class PlannedFiles:
         self._ahead: Iterator[list[FoundFile]] | None = None
         """The remaining batches of the present input, in a run to its end."""
 
-    def apply(self, asked: str) -> str | None:
+    def apply(self, last_entry: str) -> str | None:
         """Called by Java: returns the last log entry of the next batch, as ``{"logOffset":7}``; None without new files.
-        ``asked``: the last entry of the previous batch."""
+        ``last_entry``: the last entry of the previous batch."""
         try:
             with storage_errors_during("planning the next batch", "it was not begun, and nothing is lost"):
-                return self._answer(asked)
+                return self._answer(last_entry)
         except BaseException as error:
             self.failure = error
             if isinstance(error, Exception):
                 raise
             raise RuntimeError(f"{type(error).__name__}: {error}") from error  # Java waits for an Exception
 
-    def _answer(self, asked: str) -> str | None:
+    def _answer(self, last_entry: str) -> str | None:
         log = self._log = self._log or self._open_log()
-        if asked == _ONCE:
-            self._ahead = self._cut(log)
+        if last_entry == _ONCE:
+            self._ahead = self._new_batches(log)
             return None
-        begun = log.unplanned_entry_after(json.loads(asked)["logOffset"])
-        if begun is not None:
-            return log_offset(begun)
-        files = next(self._cut(log) if self._ahead is None else self._ahead, None)
+        last_begun = log.unplanned_entry_after(json.loads(last_entry)["logOffset"])
+        if last_begun is not None:
+            return log_offset(last_begun)
+        files = next(self._new_batches(log) if self._ahead is None else self._ahead, None)
         if files is None:
             return None
         try:
@@ -102,10 +102,10 @@ class PlannedFiles:
         except JournalMoved:  # by a run that has lost the checkpoint to this run, or has taken it over
             self._check_owner()
             log = self._log = self._open_log()
-            self._ahead = None if self._ahead is None else self._cut(log)
-            return self._answer(asked)
+            self._ahead = None if self._ahead is None else self._new_batches(log)
+            return self._answer(last_entry)
 
-    def _cut(self, log: FileLog) -> Iterator[list[FoundFile]]:
+    def _new_batches(self, log: FileLog) -> Iterator[list[FoundFile]]:
         return self.watched.spout.cut(self.watched.new(log.seen))
 
     class Java:
@@ -113,10 +113,10 @@ class PlannedFiles:
 
 
 def planned_files(spark: SparkSession, planned: PlannedFiles) -> DataFrame:
-    """Returns a stream with the planned batches, and a column ``path``, but no rows: the names of a batch's files are
-    in its log."""
+    """Returns a stream that has a batch for each planned one, but no rows; its only column is ``path``. The files of a
+    batch are read from the source's log."""
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    source = made(spark, compiled(spark, _SOURCE))
+    source = new_object(spark, compile_class(spark, _SOURCE))
     return DataFrame(source.open(spark._jsparkSession, planned, planned.watched.spout.path), spark)
 
 
@@ -158,19 +158,19 @@ class RowsAtOnce:
         schemas = list(schemas)
         self._widest = max((sum(_width(field.type) for field in schema) for schema in schemas), default=0)
         self._fixed = all(_is_fixed(field.type) for schema in schemas for field in schema)
-        self._seen = 0.0
-        self._users: int | None = None
+        self._widest_seen = 0.0
+        self._users_limit: int | None = None
         self._counts_bytes: bool | None = None
 
     def note_size(self, row_bytes: float) -> None:
         """Records the mean size in bytes of rows passed together."""
-        self._seen = max(self._seen, row_bytes)
+        self._widest_seen = max(self._widest_seen, row_bytes)
 
     def rows(self) -> int:
         """Returns the number of rows at a time."""
         if self._fixed:
             return _within(_AT_ONCE / max(self._widest, 1), _MOST_FIXED)
-        return _within(_AT_ONCE / (self._seen * _UNEVEN if self._seen else self._widest), _MOST)
+        return _within(_AT_ONCE / (self._widest_seen * _UNEVEN if self._widest_seen else self._widest), _MOST)
 
     def apply(self, session: SparkSession) -> None:
         """Sets the limit for the query's session, which is a copy of the user's."""
@@ -178,11 +178,11 @@ class RowsAtOnce:
             self._counts_bytes = session.sparkContext.getConf().get(_BYTES) is not None
         if self._counts_bytes:
             return
-        if self._users is None:
-            self._users = int(session.conf.get(_ROWS) or 0)
+        if self._users_limit is None:
+            self._users_limit = int(session.conf.get(_ROWS) or 0)
         rows = self.rows()
         session.conf.set(_BYTES, 2**31 - 1)
-        session.conf.set(_ROWS, self._users if 0 < self._users < rows else rows)
+        session.conf.set(_ROWS, self._users_limit if 0 < self._users_limit < rows else rows)
 
 
 def _within(rows: float, most: int) -> int:
@@ -246,10 +246,10 @@ class StreamSource:
         """True if all rows are from one spout. They then keep their own columns instead of forming a struct column,
         which is cheaper."""
         self._ranges: KafkaRanges | None = None
-        self._summed: SummedFrame | None = None
+        self._adder: FrameAdder | None = None
         self.planned = [self._planned(spark, source, name) for source, name in enumerate(self.file_spouts)]
         parts = [self._with_columns(planned_files(spark, planned)) for planned in self.planned]
-        parts += [self._rows(spark, name) for name in self.rows]
+        parts += [self._spout_frame(spark, name) for name in self.rows]
         if heartbeats:
             parts.append(self._heartbeat(spark))
         self.stream = parts[0]
@@ -277,10 +277,10 @@ class StreamSource:
         reads the batch, wherever tasks run.
         """
         added_up: list[Output] | None = None
-        if self._summed is not None:
-            planned = partitions.get(self._summed.spout)
+        if self._adder is not None:
+            planned = partitions.get(self._adder.spout)
             ranges = None if planned is None else planned.ranges
-            added_up = self._summed.ingest(batch, executor, context, self._ranges, ranges)
+            added_up = self._adder.ingest(batch, executor, context, self._ranges, ranges)
         if added_up is not None:
             return added_up
         merged = {
@@ -312,7 +312,7 @@ class StreamSource:
         tasks see the driver's files; ``threads``: how many threads the driver may use instead of tasks."""
         sums = frame_sums(self.topology)
         if sums is not None:
-            self._summed = SummedFrame(
+            self._adder = FrameAdder(
                 self.stream.sparkSession,
                 self.topology,
                 sums,
@@ -338,7 +338,7 @@ class StreamSource:
         """Returns the records of a batch on which Spark has failed. Raises ``error`` if they cannot be read in another
         way."""
         planned = {name: partitions[name].ranges for name in self.kafka_spouts if name in partitions}
-        ranges = {name: of_spout for name, of_spout in planned.items() if of_spout is not None}
+        ranges = {name: spout_ranges for name, spout_ranges in planned.items() if spout_ranges is not None}
         if len(ranges) < len(planned):
             raise error
         with closing(self._reader(spark, threads=2)) as reader:
@@ -362,22 +362,22 @@ class StreamSource:
         """
         task = executor.task(_ingest_partition, context)
         names = [name for name in self.topology.spouts if name in wanted]
-        how = _RowFacts(tuple(names), self.alone, frozenset(merged))
+        facts = _RowFacts(tuple(names), self.alone, frozenset(merged))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return cast("Iterator[pa.RecordBatch]", next(task([(batches, how)])))
+            return cast("Iterator[pa.RecordBatch]", next(task([(batches, facts)])))
 
         self._rows_at_once.apply(batch.sparkSession)
         frame = batch.mapInArrow(run, _RESULT)
         with spark_failures():
-            results = frame.collect() if len(names) == len(self.rows) else _of_readable_partitions(frame)
+            results = frame.collect() if len(names) == len(self.rows) else _rows_of_readable_partitions(frame)
         self._rows_at_once.note_size(max((row["row_bytes"] for row in results), default=0.0))
         outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
         ready: list[Output | MergedRange] = []
         for _, group in groupby(outputs, key=lambda split: split[0]):
-            mine = [result for _, _, result in group]
-            parts = [part for result in mine if isinstance(result, list) for part in result]
-            ready.extend(cut_into_ranges(parts, context.store, slots) if parts else mine)
+            results_of_spout = [result for _, _, result in group]
+            parts = [part for result in results_of_spout if isinstance(result, list) for part in result]
+            ready.extend(cut_into_ranges(parts, context.store, slots) if parts else results_of_spout)
         ingested = iter(executor.map(ingest, [split for split in ready if isinstance(split, MergedRange)], context))
         return [next(ingested) if isinstance(split, MergedRange) else split for split in ready]
 
@@ -389,15 +389,15 @@ class StreamSource:
             refuse_missing(name, spout)
         return PlannedFiles(self._watch(name, spout), partial(self._open_log, source), self._check_owner)
 
-    def _rows(self, spark: SparkSession, name: str) -> DataFrame:
+    def _spout_frame(self, spark: SparkSession, name: str) -> DataFrame:
         node = self.topology.spouts[name]
         if isinstance(node.spout, KafkaSpout):
-            return self._row(name, read_records(spark, name, node.spout))
+            return self._as_row(name, read_records(spark, name, node.spout))
         frame = declared_frame(spark, node)
         refuse_endless(name, frame, once=self._once, kept=False)
-        return self._row(name, frame)
+        return self._as_row(name, frame)
 
-    def _row(self, name: str, frame: DataFrame) -> DataFrame:
+    def _as_row(self, name: str, frame: DataFrame) -> DataFrame:
         """Returns the rows of a spout as a struct column, or unchanged."""
         kinds = from_arrow_schema(self._columns(name))
         columns = [F.col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in kinds]
@@ -438,7 +438,7 @@ def _columns(topology: Graph, name: str) -> pa.Schema:
     return node.spout.record if isinstance(node.spout, KafkaSpout) else node.schema
 
 
-def _of_readable_partitions(frame: DataFrame) -> list[Row]:
+def _rows_of_readable_partitions(frame: DataFrame) -> list[Row]:
     """Returns the rows of a DataFrame without partitions that have an unreadable record. Such a record fails a whole
     Spark job, so each partition gets its own job."""
     found: list[Row] = []
@@ -458,7 +458,7 @@ class _FrameRows:
 
     def read(self, topology: Graph) -> Iterator[SourceBatch]:
         """Yields the rows; rows with a time outside Python's range are bad, as in files."""
-        table, numbers, bad = within_years(self.table, np.arange(self.table.num_rows))
+        table, numbers, bad = separate_beyond_years(self.table, np.arange(self.table.num_rows))
         yield SourceBatch(self.component, DEFAULT_STREAM, table, numbers, bad.rows)
 
 
@@ -476,8 +476,8 @@ class _RowFacts:
 
 def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _RowFacts], context: Context) -> Iterator[pa.RecordBatch]:
     """Called in a worker: ingests the rows of a partition; other jobs read files."""
-    batches, how = item
-    names, alone = how.names, how.alone
+    batches, facts = item
+    names, alone = facts.names, facts.alone
     gathered: dict[str, list[pa.Table]] = {}
     row_bytes = 0.0
     for batch in batches:
@@ -493,7 +493,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _RowFacts], context:
             if len(rows):
                 gathered.setdefault(name, []).append(pa.Table.from_struct_array(rows))
     outputs = [
-        pickle.dumps((names.index(name), *_ingested(name, parts, context, merged=name in how.merged)))
+        pickle.dumps((names.index(name), *_ingest_tables(name, parts, context, merged=name in facts.merged)))
         for name, parts in gathered.items()
     ]
     if not outputs:
@@ -502,7 +502,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _RowFacts], context:
     return iter([pa.RecordBatch.from_arrays(columns, ["output", "row_bytes"])])
 
 
-def _ingested(
+def _ingest_tables(
     name: str, parts: list[pa.Table], context: Context, *, merged: bool
 ) -> tuple[tuple[Any, ...], Output | list[MergeInput]]:
     """Returns the position of these rows in their spout, and their output; for a merged spout, the written parts."""

@@ -51,24 +51,24 @@ def run_for_java(function: Callable[[Any, Context], Any], item: Any, context: Co
     try:
         return in_this_process(partial(function, item, context))  # type: ignore[arg-type]
     except USER_EXCEPTIONS as error:
-        raise _raisable(TaskFailure.of(error, None if context is None else context.batch)) from None
+        raise _as_task_failed(TaskFailure.of(error, None if context is None else context.batch)) from None
 
 
-def failure_in(text: str, said_here: Callable[[str], str] = str) -> WindboltError | None:
-    """Returns the error of the task in Java's text; None if the text is about another error. ``said_here``: replaces
+def failure_in(text: str, localize: Callable[[str], str] = str) -> WindboltError | None:
+    """Returns the error of the task in Java's text; None if the text is about another error. ``localize``: replaces
     places in the error by places on this machine."""
     match = _MARKED.search(text)
     if match is None:
         return None
     try:
         failure = TaskFailure.from_json(base64.b64decode(match[1], validate=True).decode())
-        what, why, do = said_here(failure.what), said_here(failure.why), said_here(failure.do)
-        return replace(failure, what=what, why=why, do=do, traceback=said_here(failure.traceback)).error()
+        what, why, do = localize(failure.what), localize(failure.why), localize(failure.do)
+        return replace(failure, what=what, why=why, do=do, traceback=localize(failure.traceback)).error()
     except (ValueError, TypeError, KeyError):  # the mark is part of somebody's data
         return None
 
 
-def _raisable(failure: TaskFailure) -> TaskFailed:
+def _as_task_failed(failure: TaskFailure) -> TaskFailed:
     packed = base64.b64encode(failure.to_json().encode()).decode()
     words = f"{failure.what}\n{failure.traceback}".encode(errors="backslashreplace").decode()
     # Spark writes the text as UTF-8. Half a character would make it fail within its answer, so that Java waits for
@@ -83,7 +83,7 @@ _TIMEOUT = re.compile(r"(?:kafka\.common\.errors\.\w*Timeout\w*|TimeoutException
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS[^\]]*\] ?([^\n]*)|([^\n]*may have been lost[^\n]*)")
 _MOVED = re.compile(r"Partition \S+ offset was changed from \d+ to \d+")
 _TOO_LARGE = re.compile(r"Record(?:Batch)?TooLarge\w*: ?([^\n]*)")
-_OF_DISKS = {
+_DISK_ERRORS = {
     os.strerror(number): number
     for number in (
         errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -91,7 +91,7 @@ _OF_DISKS = {
     )
 }  # fmt: skip
 """Texts of system errors about files, which Java passes on unchanged, and their numbers."""
-_OF_DISK = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _OF_DISKS))})\b[^\n]*", re.MULTILINE)
+_DISK_ERROR = re.compile(rf"^(?!.*\[Errno)[^\n]*\b({'|'.join(map(re.escape, _DISK_ERRORS))})\b[^\n]*", re.MULTILINE)
 """Matches Java's errors only: Python's contain a number, and may be about a user's file."""
 _LONGEST = 500
 """Most characters of a line from Java that are passed on."""
@@ -115,11 +115,11 @@ def unreachable(whose: str, servers: str, message: str) -> WindboltError:
 
 def storage_error_in(text: str) -> StorageError | None:
     """Returns the error about one of Spark's own files from its long text; None if there is none."""
-    match = _OF_DISK.search(text)
+    match = _DISK_ERROR.search(text)
     if match is None:
         return None
     why = match[0].strip().rsplit("Exception: ", 1)[-1]
-    do = f"{remedy(_OF_DISKS[match[1]])}, then rerun"
+    do = f"{remedy(_DISK_ERRORS[match[1]])}, then rerun"
     return StorageError("Spark cannot write or read a file of its own", why=why, do=do)
 
 

@@ -30,17 +30,17 @@ from topologies.io.paths import literal, shown_path
 from topologies.run.clock import system_clock
 from topologies.run.options import RunOptions, is_over_connect
 from topologies.scenarios.replay import Recording, judge, judge_midway
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import Scenario
 from topologies.scenarios.script import (
     ScriptBatch,
     ScriptSplit,
     add_bare_bolt,
-    fed_by,
-    joined,
-    prefixed,
+    join_topologies,
+    scenario_topology,
     script,
-    watched_topology,
+    with_only_spout,
+    with_prefix,
 )
 from topologies.spark.running import session_for
 
@@ -57,7 +57,7 @@ def replay_on_spark(
     topology: Graph | None = None,
     *,
     spark: Any = None,
-) -> list[Replayed]:
+) -> list[ReplayResult]:
     """Returns the results of scenarios, in their order, from real Spark queries. Over Spark Connect, if ``spark`` or
     SPARK_REMOTE selects it, they come from runs whose tasks run on Spark.
 
@@ -65,31 +65,31 @@ def replay_on_spark(
     """
     midway = [list(scenario.midway.items()) for scenario in scenarios]
     prefixes = [prefix for found in midway for _, prefix in found]
-    with _playing(spark) as (executor, play):
+    with _open_player(spark) as (executor, play):
         answers = Replays(executor, play, [*scenarios, *prefixes], topology).answers()
-    ending = iter(answers[len(scenarios) :])
+    prefix_answers = iter(answers[len(scenarios) :])
     return [
-        judge_midway(answer, {place: next(ending) for place, _ in found})
+        judge_midway(answer, {place: next(prefix_answers) for place, _ in found})
         for answer, found in zip(answers[: len(scenarios)], midway, strict=True)
     ]
 
 
-def _playing(spark: Any) -> AbstractContextManager[tuple[RunExecutor, Play]]:
+def _open_player(spark: Any) -> AbstractContextManager[tuple[RunExecutor, Play]]:
     """Yields an executor, and a function that plays batches, in a session of either kind."""
     session = session_for(spark, None)
     if is_over_connect(session, None):
-        return _playing_over_connect(session)
-    return _playing_queries(spark)
+        return _open_connect_player(session)
+    return _open_query_player(spark)
 
 
 # Scenarios as runs on a checkpoint.
 
 
-_SIDE_BY_SIDE = 128
+_SCENARIOS_PER_RUN = 128
 """Maximum number of scenarios that share a run; more would make its batches slow to plan."""
-_STEPS_SIDE_BY_SIDE = 32
-_FIRST_NS = 1_000_000_000_000_000_000
-_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
+_STEPS_PER_RUN = 32
+_FIRST_FILE_NS = 1_000_000_000_000_000_000
+_FILE_STEP_NS = 1_000_000  # Spark orders files by the millisecond of their last change
 _SPOUT = "batches"
 
 
@@ -119,32 +119,34 @@ class Replays:
         self.executor, self.play = executor, play
         self.scenarios, self.topology = scenarios, topology
 
-    def answers(self) -> list[Replayed]:
-        by_index: dict[int, Replayed] = {}
-        bare = [index for index, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
-        for start in range(0, len(bare), _SIDE_BY_SIDE):
-            group = bare[start : start + _SIDE_BY_SIDE]
+    def answers(self) -> list[ReplayResult]:
+        by_index: dict[int, ReplayResult] = {}
+        bare_bolts = [index for index, scenario in enumerate(self.scenarios) if scenario.bolt is not None]
+        for start in range(0, len(bare_bolts), _SCENARIOS_PER_RUN):
+            group = bare_bolts[start : start + _SCENARIOS_PER_RUN]
             members = [self._member(index, f"s{index}-") for index in group]
             builder = GraphBuilder("scenarios")
             for member in members:
                 add_bare_bolt(builder, member.scenario, member.prefix)
-            by_index |= dict(zip(group, self._group(builder.build(), members), strict=True))
+            by_index |= dict(zip(group, self._run_group(builder.build(), members), strict=True))
         steps = [
             index for index, scenario in enumerate(self.scenarios) if scenario.step is not None and not self.topology
         ]
-        for start in range(0, len(steps), _STEPS_SIDE_BY_SIDE):
-            group = steps[start : start + _STEPS_SIDE_BY_SIDE]
+        for start in range(0, len(steps), _STEPS_PER_RUN):
+            group = steps[start : start + _STEPS_PER_RUN]
             members = [self._member(index, f"s{index}-") for index in group]
-            built = joined(prefixed(watched_topology(member.scenario), member.prefix) for member in members)
-            by_index |= dict(zip(group, self._group(built, members), strict=True))
+            built = join_topologies(
+                with_prefix(scenario_topology(member.scenario), member.prefix) for member in members
+            )
+            by_index |= dict(zip(group, self._run_group(built, members), strict=True))
         for index, scenario in enumerate(self.scenarios):
             if index not in by_index:
-                built = watched_topology(scenario, self.topology)
-                fed = fed_by(scenario, built)
-                by_index[index] = self._group(built, [_Member(fed, "", script(fed))])[0]
+                built = scenario_topology(scenario, self.topology)
+                scenario_of_spout = with_only_spout(scenario, built)
+                by_index[index] = self._run_group(built, [_Member(scenario_of_spout, "", script(scenario_of_spout))])[0]
         return [by_index[index] for index in range(len(self.scenarios))]
 
-    def _group(self, topology: Graph, members: list[_Member]) -> list[Replayed]:
+    def _run_group(self, topology: Graph, members: list[_Member]) -> list[ReplayResult]:
         self.executor.load(topology)
         return _Group(self.executor, self.play, topology, members).run()
 
@@ -161,7 +163,7 @@ class _Group:
         self.recording = Recording()
         self.crashed: set[int] = set()
 
-    def run(self) -> list[Replayed]:
+    def run(self) -> list[ReplayResult]:
         """Returns the results; the checkpoint is next to the batches."""
         with tempfile.TemporaryDirectory(prefix="windbolt-replay-") as folder:
             count = max((len(member.batches) for member in self.members), default=0)
@@ -173,10 +175,10 @@ class _Group:
                 halves = PairedCheckpoint(f"{folder}/checkpoint")
                 checkpoint = open_checkpoint(halves, self.topology).checkpoint
                 micro_batch = self.recording.watch(MicroBatch(self.topology, checkpoint, self.executor))
-                if micro_batch.manifest.batch + 1 >= count or self._plays(folder, halves, micro_batch):
+                if micro_batch.manifest.batch + 1 >= count or self._run_to_end(folder, halves, micro_batch):
                     return [judge(member.scenario, self._answer(member, micro_batch)) for member in self.members]
 
-    def _plays(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
+    def _run_to_end(self, folder: str, halves: PairedCheckpoint, micro_batch: MicroBatch) -> bool:
         """Runs to the end of the input, or to a crash; returns True at the end."""
 
         def run(number: int, path: str) -> None:
@@ -192,7 +194,7 @@ class _Group:
             report = micro_batch.run(plan, query=halves.spark_checkpoint.query())
             for member in self.members:
                 if number < len(member.batches):
-                    self.recording.note(member.batches[number], report, member.prefix)
+                    self.recording.note_batch(member.batches[number], report, member.prefix)
 
         paths = (literal(f"{folder}/batches"),)
         spout = FileSpout(paths, declared=None, format=file_format("jsonl"), files_per_batch=1)
@@ -202,7 +204,7 @@ class _Group:
             return False
         return True
 
-    def _answer(self, member: _Member, micro_batch: MicroBatch) -> Replayed:
+    def _answer(self, member: _Member, micro_batch: MicroBatch) -> ReplayResult:
         return self.recording.answer(
             member.scenario, self.topology, micro_batch.manifest, micro_batch.checkpoint.segments, member.prefix
         )
@@ -221,7 +223,7 @@ class _Group:
                 lines.extend(arrival.to_json() for arrival in member.batches[number].arrivals)
         with open(path, "w", encoding="utf-8") as sink:
             sink.write("\n".join([json.dumps(advances), *lines]))
-        moment = _FIRST_NS + number * _STEP_NS
+        moment = _FIRST_FILE_NS + number * _FILE_STEP_NS
         os.utime(path, ns=(moment, moment))
 
     def _plan(self, number: int, path: str) -> BatchPlan:
@@ -259,7 +261,7 @@ _MASTER = "local[2]"
 
 
 @contextmanager
-def _playing_queries(spark: SparkSession | None) -> Iterator[tuple[TaskExecutor, Play]]:
+def _open_query_player(spark: SparkSession | None) -> Iterator[tuple[TaskExecutor, Play]]:
     """Yields an executor, and a function that plays batches, in this session or a new one."""
     # Imported here, because a client of Spark Connect may lack what a classic session needs.
     from topologies.spark.classic_session import check_session, shared_session
@@ -286,17 +288,17 @@ def _query(
     run: Callable[[int, str], None],
 ) -> None:
     from topologies.spark.classic_session import simple_checkpoints
-    from topologies.spark.runner import Guarded, wait_for_sources
+    from topologies.spark.runner import GuardedFunction, wait_for_sources
     from topologies.spark.source import PlannedFiles, planned_files
 
-    def each(batch: Any, number: int) -> None:
+    def run_batch(batch: Any, number: int) -> None:
         ((_, path),) = log.files(number)
         run(number, shown_path(path))
 
     half, options = halves.spark_checkpoint, RunOptions()
     log = SourceLog(half.filesystem, half.root, (_SPOUT,))
     planned = PlannedFiles(WatchedFiles(_SPOUT, spout), lambda: FileLog(half, 0, halves.uri))
-    guarded = Guarded(each, options.stop, executor.cancel, [planned])
+    guarded = GuardedFunction(run_batch, options.stop, executor.cancel, [planned])
     rows: DataFrame = planned_files(spark, planned)
     writer = rows.writeStream.foreachBatch(guarded).option("checkpointLocation", halves.spark)
     with simple_checkpoints(spark, None if halves.uri else halves.path):
@@ -309,11 +311,11 @@ def _query(
 
 
 @contextmanager
-def _playing_over_connect(spark: ConnectSession | None) -> Iterator[tuple[ConnectExecutor, Play]]:
+def _open_connect_player(spark: ConnectSession | None) -> Iterator[tuple[ConnectExecutor, Play]]:
     """Yields an executor, and a function that plays batches, in this session or a new one."""
-    from topologies.spark.connect_run import ConnectExecutor, connected
+    from topologies.spark.connect_run import ConnectExecutor, connect_session
 
-    with connected(spark, None, {}) as session:
+    with connect_session(spark, None, {}) as session:
         yield ConnectExecutor(session), _play
 
 

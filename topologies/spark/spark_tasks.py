@@ -28,8 +28,16 @@ from topologies.io.pulled import PulledRanges
 from topologies.io.sinks import FileSink, FunctionSink, Sink
 from topologies.io.spouts import AnySpout, FrameSpout
 from topologies.run.options import is_cluster
-from topologies.spark.process_memory import tasks_ended, topology_came
-from topologies.spark.shipping import Reached, forget_others, is_users, own_paths, reached_by, ship, with_own_places
+from topologies.spark.process_memory import collect_previous_run, exempt_settled_objects
+from topologies.spark.shipping import (
+    NeededModules,
+    forget_other_modules,
+    is_users,
+    modules_needed_by,
+    own_paths,
+    ship,
+    with_local_paths,
+)
 from topologies.spark.spark_errors import (
     FROM_SPARK,
     failure_in,
@@ -71,18 +79,18 @@ def runs_in_driver(function: Callable[[Any, Context], Any], items: Sequence[Any]
         return False
     bolts = {item.bolt for item in items}
     if function is fire:
-        own = all(_sums(bolt, context.topology) for bolt in bolts)
-        own = own and all(item.admit.sections is None for item in items)
+        is_windbolts = all(_only_merges_sums(bolt, context.topology) for bolt in bolts)
+        is_windbolts = is_windbolts and all(item.admit.sections is None for item in items)
         refs: list[Refs] = [item.state.refs for item in items]
     else:
-        own = not any(_calls_users(bolt, context.topology) for bolt in bolts)
+        is_windbolts = not any(_calls_users(bolt, context.topology) for bolt in bolts)
         refs = [item.refs for item in items]
-    if not own or sum(map(len, refs)) > MOST_SECTIONS:
+    if not is_windbolts or sum(map(len, refs)) > MOST_SECTIONS:
         return False
-    return sum(ref.length for those in refs for ref in those) <= MOST_BYTES
+    return sum(ref.length for item_refs in refs for ref in item_refs) <= MOST_BYTES
 
 
-def _sums(bolt: str, topology: Graph) -> bool:
+def _only_merges_sums(bolt: str, topology: Graph) -> bool:
     """True if the tasks of a bolt merge sums, and their rows go to no bolt within the task."""
     if topology.windowed[bolt].partial_sums is None:
         return False
@@ -99,11 +107,11 @@ def _calls_users(bolt: str, topology: Graph) -> bool:
 # The tasks of one job: distributed over Spark's tasks, and run there.
 
 
-FEW = 2
+FEW_ITEMS = 2
 """Up to this many items get a task each, however few slots there are."""
 
 
-def distributed(items: Sequence[Any], slots: int) -> list[list[Any]]:
+def deal_out(items: Sequence[Any], slots: int) -> list[list[Any]]:
     """Returns the items of each Spark task. They are dealt out one by one, so that neighbours, which are often similar,
     are in different tasks. There are up to two tasks for each slot, so that a slow task does not hold back many
     items."""
@@ -120,21 +128,21 @@ def task_of(
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Returns a function over the items of one Spark task, which can be sent to another process. ``unpack``: returns
     the topology there."""
-    bare = replace(context, topology=cast("Graph", None))
+    without_topology = replace(context, topology=cast("Graph", None))
 
-    def complete(bare: Context, _: Context) -> Context:
-        return replace(bare, topology=unpack())
+    def complete(without_topology: Context, _: Context) -> Context:
+        return replace(without_topology, topology=unpack())
 
     def run(items: Iterable[Any]) -> Iterator[Any]:
-        whole = run_for_java(complete, bare, bare)
-        results = [run_for_java(function, item, whole) for item in items]
-        tasks_ended()
+        with_topology = run_for_java(complete, without_topology, without_topology)
+        results = [run_for_java(function, item, with_topology) for item in items]
+        exempt_settled_objects()
         return iter(results)
 
     return run
 
 
-def numbered(run: Callable[[Iterable[Any]], Iterator[Any]], share: TaskItems) -> Iterator[tuple[int, Any]]:
+def run_numbered(run: Callable[[Iterable[Any]], Iterator[Any]], share: TaskItems) -> Iterator[tuple[int, Any]]:
     """Called in a worker: yields the results of one Spark task's items, with their numbers."""
     numbers = [number for number, _ in share]
     return zip(numbers, run(item for _, item in share), strict=True)
@@ -156,7 +164,7 @@ def spark_failures(sent: Mapping[str, str] = MappingProxyType({})) -> Iterator[N
     try:
         yield
     except FROM_SPARK as error:
-        failure = failure_in(str(error), partial(with_own_places, sent))
+        failure = failure_in(str(error), partial(with_local_paths, sent))
         if failure is not None:
             raise failure  # noqa: B904  (its cause is the traceback of the task)
         known = kafka_error_in(str(error)) or storage_error_in(str(error)) or passing_error_in(str(error))
@@ -191,7 +199,7 @@ _TOPOLOGIES: dict[str, Graph] = {}
 """In a worker: the unpacked topology, by a name that its run chose."""
 
 
-def packed(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
+def pack_topology(topology: Graph, elsewhere: Collection[str] = ()) -> bytes:
     """Returns a topology as bytes, with the user's modules of its bolts and spouts, but without modules in the
     top-level packages ``elsewhere``, which the workers can import."""
     bolts: list[Any] = [node.bolt for node in topology.plain.values()]
@@ -231,14 +239,14 @@ def _modules_of_functions(topology: Graph) -> Iterator[str]:
                 yield type(function).__module__
 
 
-def unpacked(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Graph:
+def unpack_topology(name: str, read: Callable[[], bytes], paths: Sequence[str], sent: Sequence[str] = ()) -> Graph:
     """Called in a worker: returns the topology, unpacked once per process; bolts are copied before use. ``read``:
     returns the topology as bytes."""
     if name not in _TOPOLOGIES:
-        forget_others(sent)
+        forget_other_modules(sent)
         sys.path.extend(path for path in paths if path not in sys.path and os.path.isdir(path))
         _TOPOLOGIES.clear()
-        topology_came()
+        collect_previous_run()
         _TOPOLOGIES[name] = pickle.loads(read())
     return _TOPOLOGIES[name]
 
@@ -314,7 +322,7 @@ class SparkExecutor:
         self.paths: list[str] = []
         self.sent: list[str] = []
         """The folders of the modules that were sent to the executors of a cluster."""
-        self.reached = Reached()
+        self.needed_modules = NeededModules()
         self._here = InProcessExecutor()
         self._cluster = Cluster.of(context) if is_cluster(context.master or "") else None
 
@@ -330,9 +338,9 @@ class SparkExecutor:
         _know_classes(self.spark)
         self.name = uuid.uuid4().hex
         if self._cluster is not None:
-            self.reached = reached_by(for_workers(topology))
-            self.sent = ship(self.spark, self.reached.users)
-        self.topology = self.spark.broadcast(packed(topology, elsewhere=self.reached.users))
+            self.needed_modules = modules_needed_by(for_workers(topology))
+            self.sent = ship(self.spark, self.needed_modules.users)
+        self.topology = self.spark.broadcast(pack_topology(topology, elsewhere=self.needed_modules.users))
         self.paths = own_paths()
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
@@ -342,14 +350,14 @@ class SparkExecutor:
         if runs_in_driver(function, items, context):
             return self._here.map(function, items, context)
         run = self.task(function, context)
-        # With at most ``FEW`` items, the number of slots, which needs a call to Java, does not matter.
-        shares = distributed(list(enumerate(items)), self.slots if len(items) > FEW else FEW)
+        # With at most ``FEW_ITEMS`` items, the number of slots, which needs a call to Java, does not matter.
+        shares = deal_out(list(enumerate(items)), self.slots if len(items) > FEW_ITEMS else FEW_ITEMS)
 
         def run_share(dealt: Iterable[TaskItems]) -> Iterator[tuple[int, Any]]:
             for share in dealt:
-                yield from numbered(run, share)
+                yield from run_numbered(run, share)
 
-        with spark_failures(self.reached.users):
+        with spark_failures(self.needed_modules.users):
             found = dict(self.spark.parallelize(shares, len(shares)).mapPartitions(run_share).collect())
         return [found[number] for number in range(len(items))]
 
@@ -362,14 +370,14 @@ class SparkExecutor:
     def unpacker(self) -> Callable[[], Graph]:
         """Returns a function that unpacks the topology in a worker."""
         assert self.topology is not None, "no topology was loaded"
-        return partial(unpacked, self.name, partial(_value, self.topology), self.paths, self.sent)
+        return partial(unpack_topology, self.name, partial(_broadcast_value, self.topology), self.paths, self.sent)
 
     def probe(self, probe: Probe) -> list[dict[str, Any]]:
         """Returns the answer of each executor to a question before the first batch."""
         found: dict[str, dict[str, Any]] = {}
         topology = self.topology
 
-        def asked(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        def answer_share(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
             # The request is a pickle in which PySpark finds the broadcast once, so each job needs its own function.
             _ = topology
             return probe(numbers)
@@ -378,7 +386,7 @@ class SparkExecutor:
             count = executors_of(self.spark)
             numbers = range(first * count, (first + 1) * count)
             with spark_failures():
-                for answer in self.spark.parallelize(numbers, count).mapPartitions(asked).collect():
+                for answer in self.spark.parallelize(numbers, count).mapPartitions(answer_share).collect():
                     found[answer["executor"]] = answer
             if len(found) >= executors_of(self.spark):
                 break
@@ -431,5 +439,5 @@ def _know_classes(context: SparkContext) -> None:
             setattr(jvm, name, getattr(jvm, name))
 
 
-def _value(broadcast: Broadcast[bytes]) -> bytes:
+def _broadcast_value(broadcast: Broadcast[bytes]) -> bytes:
     return broadcast.value

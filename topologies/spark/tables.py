@@ -34,11 +34,11 @@ from windowing.errors import CheckpointError, ConfigError, WindboltError, did_yo
 
 _NO_PATTERN = ("__globPaths__", "false")
 """Spark's option that permits brackets and asterisks in a folder's name."""
-_RECENT = 1000
+_RECENT_COMMITS = 1000
 """Number of the latest commits of a Delta table that are searched first for a sink's last batch."""
-_SKEW = 60_000_000
+_MOST_CLOCK_SKEW = 60_000_000
 """Microseconds by which the time of an Iceberg snapshot may be before that of its predecessor."""
-_FACTS = "# Detailed Table Information"
+_FACTS_ROW = "# Detailed Table Information"
 """The row of DESCRIBE EXTENDED that separates the columns of the table from facts about it."""
 _ROWS_OF_A_FILE = 1_000_000
 """Number of rows from which on a batch is written as several files."""
@@ -57,7 +57,7 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
     for name, node in topology.sinks.items():
         if not isinstance(node.sink, TableSink):
             continue
-        table = _found(spark, node, node.sink)
+        table = _checked_table(spark, node, node.sink)
         if table.format == "iceberg" and is_over_connect(spark, None):
             raise ConfigError(
                 f"sink {name!r} appends to {node.sink.table}, a table of iceberg, over Spark Connect",
@@ -75,18 +75,18 @@ def with_tables(topology: Graph, spark: Any) -> Graph:
                     do="let one sink take both streams, or use two tables",
                 )
             folders[place] = name
-            of_files = FileSink(folder, file_format("parquet", "writing"))
-            sinks[name] = replace(node, sink=of_files)
+            file_sink = FileSink(folder, file_format("parquet", "writing"))
+            sinks[name] = replace(node, sink=file_sink)
             for loop in feedback_loop_errors(spouts, [sinks[name]]):
                 raise loop
     return topology if sinks == topology.sinks else replace(topology, sinks=sinks)
 
 
-def tables_of_files(given: Graph, topology: Graph) -> list[str]:
+def tables_of_files(declared: Graph, topology: Graph) -> list[str]:
     """Returns the tables that are file sinks in a run (``with_tables``)."""
     return [
         node.sink.table
-        for name, node in given.sinks.items()
+        for name, node in declared.sinks.items()
         if isinstance(node.sink, TableSink) and isinstance(topology.sinks[name].sink, FileSink)
     ]
 
@@ -103,7 +103,7 @@ class _Table:
     columns: StructType
 
 
-def _found(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
+def _checked_table(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
     rows = from_arrow_schema(node.schema)
     try:
         if not spark.catalog.tableExists(sink.table):
@@ -126,7 +126,7 @@ def _found(spark: SparkSession, node: SinkNode, sink: TableSink) -> _Table:
             do="use a table of one of these, or a function that knows what is there: sinks.foreach_batch(function)",
         )
     names = [name for name, _ in described]
-    if table.format == "parquet" and "Num Buckets" in names[names.index(_FACTS) :]:
+    if table.format == "parquet" and "Num Buckets" in names[names.index(_FACTS_ROW) :]:
         raise ConfigError(
             f"sink {node.name!r}: {sink.table} is a Parquet table with buckets",
             why="Spark reads the bucket of a row off the name of its file, and a batch has names of its own",
@@ -176,9 +176,9 @@ def _check_columns(name: str, table: _Table, rows: StructType) -> None:
                 why=f"the rows have {kind}",
                 do="declare the type of the table in the bolt's outputs, or make the table with that of the rows",
             )
-    given = set(rows.names)
+    sent = set(rows.names)
     for field in table.columns:
-        if field.name not in given and not field.nullable:
+        if field.name not in sent and not field.nullable:
             raise ConfigError(
                 f"sink {name!r}: the table {table.name} demands values in {field.name!r}",
                 why="the rows have no such column, and it may not be null",
@@ -198,7 +198,7 @@ class _Batch:
     run: str
     before: str
     """SQL that restores the table to its state before this batch."""
-    known: bool = True
+    is_certain: bool = True
     """False if the table was restored to a time since then, so that nobody knows whether the table still has the
     batch."""
     undone_by: int | None = None
@@ -211,7 +211,7 @@ class Appender:
     def __init__(self, spark: SparkSession, node: SinkNode) -> None:
         assert isinstance(node.sink, TableSink)
         self.spark, self.name = spark, node.name
-        self._table = _found(spark, node, node.sink)
+        self._table = _checked_table(spark, node, node.sink)
         self._tried = -1
         """The last batch that this object has begun to append."""
 
@@ -225,7 +225,7 @@ class Appender:
             self._tried = batch.serial
             self._write(frame, parts, batch, None)
             return
-        found = list(self._batches(batch, _RECENT))
+        found = list(self._batches(batch, _RECENT_COMMITS))
         delta = self._table.format == "delta"
         if delta and not any(each.serial <= batch.after and each.undone_by is None for each in found):
             found = list(self._batches(batch, None))  # the committed batch is further back, or there is none
@@ -241,7 +241,7 @@ class Appender:
                 "checkpoint CK --back-to BATCH), which plans it anew",
             )
         self._write(frame, parts, batch, next((each.undone_by for each in found if each.undone_by), None))
-        if delta and not self._has(batch, list(self._batches(batch, _RECENT))):
+        if delta and not self._has(batch, list(self._batches(batch, _RECENT_COMMITS))):
             raise CheckpointError(
                 f"sink {self.name!r}: whether {self._table.name} has the batch that was appended is not known",
                 why="it has no commit of it, as where Delta skips one that it knows, of which the history is gone",
@@ -252,12 +252,12 @@ class Appender:
     def _has(self, batch: SinkBatch, found: list[_Batch]) -> bool:
         """True if the table has this batch as planned; ``found``: the batches of this sink."""
         standing = [each for each in found if each.undone_by is None]
-        if standing and standing[0].known:
+        if standing and standing[0].is_certain:
             if (standing[0].serial, standing[0].run) == (batch.serial, batch.run):
                 return True
             del standing[1:]  # each batch was appended after the commit of the one before
         if any(each.serial > batch.after for each in standing):
-            raise self._later(batch, found)
+            raise self._later_batches_error(batch, found)
         return False
 
     def _write(self, frame: DataFrame, parts: int, batch: SinkBatch, undone_by: int | None) -> None:
@@ -279,8 +279,8 @@ class Appender:
 
     def _in_full(self, frame: DataFrame) -> DataFrame:
         """Returns the rows with the table's columns, in its order."""
-        given = set(frame.columns)
-        absent = [field for field in self._table.columns if field.name not in given]
+        present = set(frame.columns)
+        absent = [field for field in self._table.columns if field.name not in present]
         full = frame.selectExpr("*", *(f"NULL AS {quoted(field.name)}" for field in absent))
         return full.select(
             *(full[quoted(field.name)].cast(field.dataType).alias(field.name) for field in self._table.columns)
@@ -293,8 +293,8 @@ class Appender:
     def _options(self, batch: SinkBatch, undone_by: int | None) -> dict[str, str]:
         who, serial = self._id(batch), str(batch.serial)
         if self._table.format == "iceberg":
-            said = {"sink": who, "batch": serial, "run": batch.run}
-            return {f"snapshot-property.windbolt-{name}": value for name, value in said.items()}
+            properties = {"sink": who, "batch": serial, "run": batch.run}
+            return {f"snapshot-property.windbolt-{name}": value for name, value in properties.items()}
         note = json.dumps({"windbolt": who, "batch": batch.serial, "run": batch.run})
         # Delta accepts each number of an application once, even if the table was restored to a time before it. So the
         # application's name includes the run: after going back, the next run plans other batches under the same
@@ -308,12 +308,12 @@ class Appender:
 
         ``limit``: number of commits of a Delta table to examine, the latest first; None for all.
         """
-        return self._of_iceberg(batch) if self._table.format == "iceberg" else self._of_delta(batch, limit)
+        return self._iceberg_batches(batch) if self._table.format == "iceberg" else self._delta_batches(batch, limit)
 
-    def _of_delta(self, batch: SinkBatch, limit: int | None) -> Iterator[_Batch]:
+    def _delta_batches(self, batch: SinkBatch, limit: int | None) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
         history = self.spark.sql(f"DESCRIBE HISTORY {name}" + ("" if limit is None else f" LIMIT {limit}"))
-        valid, restored, known = sys.maxsize, 0, True
+        valid, restored, is_certain = sys.maxsize, 0, True
         for row in history.select("version", "operation", "operationParameters", "userMetadata").collect():
             version, note = row["version"], _note(row["userMetadata"])
             ours = note.get("windbolt") == who
@@ -322,11 +322,11 @@ class Appender:
                     yield _Batch(note["batch"], note["run"], "", undone_by=restored)
             elif ours:
                 before = f"RESTORE TABLE {name} TO VERSION AS OF {version - 1}"
-                yield _Batch(note["batch"], note["run"], before, known)
-            elif row["operation"] == "RESTORE" and known:
+                yield _Batch(note["batch"], note["run"], before, is_certain)
+            elif row["operation"] == "RESTORE" and is_certain:
                 to = str((row["operationParameters"] or {}).get("version", ""))
-                known = to.isdigit()  # a restore to a time does not tell which commits remain
-                valid, restored = int(to) if known else valid, version
+                is_certain = to.isdigit()  # a restore to a time does not tell which commits remain
+                valid, restored = int(to) if is_certain else valid, version
 
     def _snapshots(self) -> list[Any]:
         """Returns the current snapshot of an Iceberg table, and the earlier ones that still exist, the last one
@@ -344,26 +344,30 @@ class Appender:
         if not batch.again or any(each.serial <= batch.after for each in found):
             return False
         oldest = next(reversed(self._snapshots()), None)
-        return oldest is not None and oldest["parent_id"] is not None and oldest["committed"] > batch.planned_at - _SKEW
+        return (
+            oldest is not None
+            and oldest["parent_id"] is not None
+            and oldest["committed"] > batch.planned_at - _MOST_CLOCK_SKEW
+        )
 
-    def _of_iceberg(self, batch: SinkBatch) -> Iterator[_Batch]:
+    def _iceberg_batches(self, batch: SinkBatch) -> Iterator[_Batch]:
         name, who = self._table.name, self._id(batch)
         for row in self._snapshots():
-            said: Mapping[str, str] = row["summary"]
-            if said.get("windbolt-sink") == who:
+            properties: Mapping[str, str] = row["summary"]
+            if properties.get("windbolt-sink") == who:
                 parent = row["parent_id"]
                 catalog, _, table = self._table.full_name.partition(".")
                 before = f"CALL {catalog}.system.rollback_to_snapshot('{table}', {parent})"
                 yield _Batch(
-                    int(said["windbolt-batch"]),
-                    said["windbolt-run"],
+                    int(properties["windbolt-batch"]),
+                    properties["windbolt-run"],
                     f"TRUNCATE TABLE {name}" if parent is None else before,
                 )
 
-    def _later(self, batch: SinkBatch, found: list[_Batch]) -> CheckpointError:
+    def _later_batches_error(self, batch: SinkBatch, found: list[_Batch]) -> CheckpointError:
         later = [each for each in found if each.serial > batch.after and each.undone_by is None]
         do = f"restore the table, then rerun: {later[-1].before} (what others have written since is undone with it)"
-        if not later[0].known:
+        if not later[0].is_certain:
             return CheckpointError(
                 f"sink {self.name!r}: whether the table {self._table.name} has {len(later)} batches that come after "
                 "the checkpoint is not known",

@@ -30,9 +30,9 @@ from windowing.reprs import call_repr
 
 Listen = Callable[[BatchReport, StreamingQueryProgress | None], None]
 
-_KEPT = 1000
+_REPORTS_KEPT = 1000
 """Number of reports kept for slow listeners."""
-_AT_MOST = 10.0
+_MOST_SECONDS = 10.0
 """Most seconds that the end of a run waits for Spark's reports of its last batches."""
 _LOG = logging.getLogger("windbolt.metrics")
 
@@ -40,7 +40,7 @@ _LOG = logging.getLogger("windbolt.metrics")
 class Reports:
     """The latest reports of all runs in this process, by query and batch."""
 
-    def __init__(self, most: int = _KEPT) -> None:
+    def __init__(self, most: int = _REPORTS_KEPT) -> None:
         self._most = most
         self._reports: OrderedDict[tuple[str, int], BatchReport] = OrderedDict()
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Reports:
             while len(self._reports) > self._most:
                 self._reports.popitem(last=False)
 
-    def of(self, query: str, batch: int) -> BatchReport | None:
+    def get(self, query: str, batch: int) -> BatchReport | None:
         """Returns the report of a batch."""
         with self._lock:
             return self._reports.get((query, batch))
@@ -69,7 +69,7 @@ def report_of(progress: StreamingQueryProgress) -> BatchReport | None:
 
     None for queries that are not windbolt's, and for a batch that an earlier process committed and Spark repeats.
     """
-    return REPORTS.of(str(progress.id), progress.batchId)
+    return REPORTS.get(str(progress.id), progress.batchId)
 
 
 class TimeMetrics(StreamingQueryListener):
@@ -116,7 +116,7 @@ class TimeMetrics(StreamingQueryListener):
     def settle(self, run: str) -> None:
         """Waits until all batches of a run have been reported, which Spark does asynchronously."""
         with self._changed:
-            self._changed.wait_for(lambda: run in self._ended, _AT_MOST)
+            self._changed.wait_for(lambda: run in self._ended, _MOST_SECONDS)
             self._ended.discard(run)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow as pa
 
 from manager.keyed.key_states import is_flat, round_trip_json
-from topologies.io.kafka import OFFSET, PARTITION, TOPIC, fit_to_limit, size_of, with_headers
+from topologies.io.kafka import OFFSET, PARTITION, TOPIC, fit_to_limit, record_size, with_headers
 from topologies.io.kafka import REASON as REASON_HEADER
 from topologies.io.messages import AvroMessages, Unreadable
 from topologies.step.config import (
@@ -33,17 +33,17 @@ from topologies.step.read_bolt import (
     OUTPUT,
     REASON,
     RULE_COLUMNS,
+    EventOrError,
     MessageRow,
     Pairs,
-    Read,
     WindowEvents,
-    decoded,
+    bytes_as_text,
     header_bytes,
     header_texts,
     message_rows,
+    outgoing_columns,
     read_messages,
     reason_of,
-    sent,
     with_columns_of,
 )
 from topologies.step.rule_values import (
@@ -114,9 +114,9 @@ def event_of(row: MessageRow, messages: MessageFormat) -> Event:
     pairs, key = row["headers"], row["key"]
     if not pairs:  # most messages have no headers
         value = messages.read(row["value"])
-        return Event(value, row["topic"] or "", None if key is None else decoded(key), {})
+        return Event(value, row["topic"] or "", None if key is None else bytes_as_text(key), {})
     value = messages.read(row["value"], header_bytes(pairs))
-    return Event(value, row["topic"] or "", None if key is None else decoded(key), header_texts(pairs))
+    return Event(value, row["topic"] or "", None if key is None else bytes_as_text(key), header_texts(pairs))
 
 
 def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) -> KeyTrigger:
@@ -127,8 +127,8 @@ def trigger_of(step: Step, messages: MessageFormat, rule: Rule | None = None) ->
             return CountTrigger(Count(section.count), section.timeout, section.should_fire_at_processing_time)
         case DslTriggerSection() as section:
             assert rule is not None
-            asked = AskTrigger(messages, rule, step.error_details)
-            return RuleTrigger(asked, section.timeout, section.should_fire_at_processing_time)
+            asking_trigger = AskTrigger(messages, rule, step.error_details)
+            return RuleTrigger(asking_trigger, section.timeout, section.should_fire_at_processing_time)
         case TimeTriggerSection() as section:
             return DailyTrigger(section.at, section.max_empty_intervals)
         case TimeFromEventTriggerSection() as section:
@@ -147,11 +147,11 @@ class AskTrigger(ColumnRule):
     """Part of an exception that is reported."""
     columns: ClassVar = RULE_COLUMNS
 
-    def read(self, rows: pa.Table) -> Iterator[Read]:
+    def read(self, rows: pa.Table) -> Iterator[EventOrError]:
         """Called with new events; returns the argument of ``ask`` for each."""
         return read_messages(rows, self.messages)
 
-    def ask(self, event: Read, call: TriggerCall) -> Any:
+    def ask(self, event: EventOrError, call: TriggerCall) -> Any:
         """Called for each event; returns the result of the rule."""
         try:
             if type(event) is Unreadable:
@@ -183,7 +183,7 @@ class AskTime(ColumnRule):
     """Part of an exception that is reported."""
     columns: ClassVar = RULE_COLUMNS
 
-    def read(self, rows: pa.Table) -> Iterator[Read]:
+    def read(self, rows: pa.Table) -> Iterator[EventOrError]:
         """Called with new events; returns the argument of ``ask`` for each."""
         return read_messages(rows, self.messages)
 
@@ -191,7 +191,7 @@ class AskTime(ColumnRule):
         """Called for a single event. Raises RuleError if the rule does not return a time."""
         return self.ask(_read_event(event, self.messages))
 
-    def ask(self, event: Read) -> DayTime:
+    def ask(self, event: EventOrError) -> DayTime:
         """Called for each event. Raises RuleError if the rule does not return a time."""
         try:
             if type(event) is Unreadable:
@@ -211,7 +211,7 @@ def _plain_answer(answer: Any, call: TriggerCall) -> str | None:
     return str.__str__(answer) if isinstance(answer, str) else None
 
 
-def _read_event(event: Tuple, messages: MessageFormat) -> Read:
+def _read_event(event: Tuple, messages: MessageFormat) -> EventOrError:
     try:
         return event_of(event.values, messages)
     except Unreadable as error:
@@ -258,8 +258,10 @@ class Sender:
         message."""
         route, topic = self._route(out)
         headers = header_pairs(out.headers)
-        key, value = _encoded(out.key), self._value(out, headers)
-        return route.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, route.limit)
+        key, value = _key_bytes(out.key), self._value(out, headers)
+        return route.stream, _within_limit(
+            {"topic": topic, "key": key, "value": value, "headers": headers}, route.limit
+        )
 
     def unchanged(self, out: Out, row: MessageRow, event: Event, *, same_format: bool) -> tuple[str, MessageRow]:
         """Returns the incoming message with the changes of the rules (UH-27). Its bytes stay if the format, and the
@@ -268,17 +270,23 @@ class Sender:
         Unchanged keys and headers keep their bytes, and repeated headers stay repeated.
         """
         route, topic = self._route(out)
-        came = {header["key"]: header["value"] for header in header_pairs(event.headers)}
-        now = header_pairs(out.headers)
-        same = {header["key"] for header in now if header["key"] in came and came[header["key"]] == header["value"]}
-        kept = [header for header in row["headers"] or () if header["key"] in same]
-        headers = kept + [header for header in now if header["key"] not in same]
-        key = row["key"] if out.key == event.key else _encoded(out.key)
+        incoming = {header["key"]: header["value"] for header in header_pairs(event.headers)}
+        outgoing = header_pairs(out.headers)
+        unchanged_names = {
+            header["key"]
+            for header in outgoing
+            if header["key"] in incoming and incoming[header["key"]] == header["value"]
+        }
+        unchanged_headers = [header for header in row["headers"] or () if header["key"] in unchanged_names]
+        headers = unchanged_headers + [header for header in outgoing if header["key"] not in unchanged_names]
+        key = row["key"] if out.key == event.key else _key_bytes(out.key)
         before, after = header_bytes(row["headers"]), header_bytes(headers)
         if isinstance(self.messages, AvroMessages):  # a header names the schema of the bytes
             same_format = same_format and self.messages.schema_for(before) == self.messages.schema_for(after)
         value = row["value"] if same_format else self.messages.write(event.value, after)
-        return route.stream, _small({"topic": topic, "key": key, "value": value, "headers": headers}, route.limit)
+        return route.stream, _within_limit(
+            {"topic": topic, "key": key, "value": value, "headers": headers}, route.limit
+        )
 
     def _value(self, out: Out, headers: Pairs) -> bytes | None:
         """Returns the bytes of an event; None for a tombstone, which deletes its key."""
@@ -304,22 +312,22 @@ class Sender:
         return route, out.topic or route.topic
 
 
-def _small(row: MessageRow, limit: int | None) -> MessageRow:
+def _within_limit(row: MessageRow, limit: int | None) -> MessageRow:
     """Returns the message if Kafka accepts its size. Raises Unsendable otherwise, because a message that is too large
     would stop every run."""
-    if limit is not None and (size := size_of(row)) > limit:
+    if limit is not None and (size := record_size(row)) > limit:
         raise Unsendable(f"a message of {size} bytes, and Kafka takes {limit} (max.request.size)")
     return row
 
 
-def _encoded(key: str | None) -> bytes | None:
+def _key_bytes(key: str | None) -> bytes | None:
     return None if key is None else key.encode()
 
 
 # The second bolt of a step: rules turn the events of a fired window into new events (UH-24 to UH-32).
 
 
-_Made = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
+_RuleResult = tuple[list[tuple[str, MessageRow]], dict[str, Any], tuple[str, ...], bool]
 """The messages of rules, by stream; their cache; the counters to raise; and True if these are the incoming messages."""
 
 
@@ -366,7 +374,7 @@ class AggregateMessages(StatefulWindowedBolt):
         """Returns the streams: messages for the destination, for each branch, and failed ones."""
         failed = self.columns.append(pa.field(REASON, pa.string()))
         streams = (DEFAULT_STREAM, *(route.stream for route in self.sender.branches.values()))
-        return {**dict.fromkeys(streams, sent(self.columns)), FAILING: failed}
+        return {**dict.fromkeys(streams, outgoing_columns(self.columns)), FAILING: failed}
 
     def prepare(self, context: TaskContext) -> None:
         """Called before the first window of a batch. A cache that is not kept is lost in a restart."""
@@ -383,56 +391,58 @@ class AggregateMessages(StatefulWindowedBolt):
         ids = window.table.column(ID).to_pylist() if ID in self.columns.names else []
         key, start = str(window.key), window.start_timestamp
         lasted = 0 if start is None else max(window.end_timestamp - start, 0)
-        kept_before = self.state["caches"].get(key)
-        cache = deepcopy(kept_before) if kept_before else {}
+        stored_cache = self.state["caches"].get(key)
+        cache = deepcopy(stored_cache) if stored_cache else {}
         variables = deepcopy(self.variables) if self.variables else {}
         call = Aggregation(key, lasted // 1_000, 0, cache, variables)
         call.full = window.fired_by is FiredBy.FULL
         try:
-            messages, kept, counted, unchanged = self._call_rule(window, call)
+            messages, new_cache, counted, unchanged = self._call_rule(window, call)
         except (RuleError, Unreadable) as error:
             reasons = pa.array([reason_of(error, self.details)] * window.table.num_rows, pa.string())
             yield Emit(window.table.append_column(REASON, reasons), stream=FAILING)
             return
-        if kept:
-            self.state["caches"][key] = kept
+        if new_cache:
+            self.state["caches"][key] = new_cache
         else:
             self.state["caches"].pop(key, None)
         self.counters.update(counted)
-        names = _names(ids, len(messages), unchanged=unchanged) if ids else []
+        names = _message_ids(ids, len(messages), unchanged=unchanged) if ids else []
         for index, (stream, message) in enumerate(messages):
             yield Emit({**message, ID: names[index]} if names else message, stream=stream)
 
-    def _call_rule(self, window: TupleWindow, call: Aggregation) -> _Made:
+    def _call_rule(self, window: TupleWindow, call: Aggregation) -> _RuleResult:
         """Returns the messages that the rules make of a window's messages."""
         events = self.events.of(window)
         call.count = len(events)
-        return self.rule.converted(self._answered, self.rule(list(events), call), window, call, events)
+        return self.rule.converted(self._messages_of_answer, self.rule(list(events), call), window, call, events)
 
-    def _answered(self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]) -> _Made:
+    def _messages_of_answer(
+        self, returned: Any, window: TupleWindow, call: Aggregation, events: list[Event]
+    ) -> _RuleResult:
         """Returns the messages of a rule's result."""
-        made = as_outputs(returned, call, events)
-        return list(self._messages(window, made)), _as_stored(call.cache), made.counted, made.unchanged
+        outputs = as_outputs(returned, call, events)
+        return list(self._messages(window, outputs)), _storable_cache(call.cache), outputs.counted, outputs.unchanged
 
-    def _messages(self, window: TupleWindow, made: Outputs) -> Iterator[tuple[str, MessageRow]]:
-        if not made.unchanged:
-            yield from map(self.sender.message, made.outs)
+    def _messages(self, window: TupleWindow, outputs: Outputs) -> Iterator[tuple[str, MessageRow]]:
+        if not outputs.unchanged:
+            yield from map(self.sender.message, outputs.outs)
             return
         same = self.read == self.sender.messages
-        for row, out in zip(message_rows(window.table), made.outs, strict=True):
+        for row, out in zip(message_rows(window.table), outputs.outs, strict=True):
             event = event_of(row, self.read)  # read again, since rules may have modified their events
             yield self.sender.unchanged(out, row, event, same_format=same)
 
 
-def _names(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
+def _message_ids(ids: list[str], count: int, *, unchanged: bool) -> list[str]:
     """Returns ids, for tracing, of messages made from others: ``e1+e2``; for several messages ``e1+e2.1`` and so on."""
     if unchanged:
         return ids
-    made = "+".join(ids)
-    return [made] if count == 1 else [f"{made}.{number}" for number in range(1, count + 1)]
+    joined = "+".join(ids)
+    return [joined] if count == 1 else [f"{joined}.{number}" for number in range(1, count + 1)]
 
 
-def _as_stored(cache: object) -> dict[str, Any]:
+def _storable_cache(cache: object) -> dict[str, Any]:
     """Returns the cache as the checkpoint would restore it. Raises Unsendable if it cannot be stored."""
     if type(cache) is dict and not cache:
         return cache
@@ -466,7 +476,7 @@ class DeadLetters(BatchBolt):
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """Returns the columns of messages to be sent."""
-        return {DEFAULT_STREAM: sent(self.columns)}
+        return {DEFAULT_STREAM: outgoing_columns(self.columns)}
 
     def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with failed messages."""
@@ -477,8 +487,8 @@ class DeadLetters(BatchBolt):
                 origin = {name: earlier.get(name) for name in origin}
             headers = with_headers(row["headers"], {REASON_HEADER: row["_reason"], **origin})
             letter = {"topic": self.topic, "key": row["key"], "value": row["value"], "headers": headers}
-            named = {ID: row[ID]} if ID in self.columns.names else {}
-            yield {**fit_to_limit(letter, self.limit), **named}
+            id_column = {ID: row[ID]} if ID in self.columns.names else {}
+            yield {**fit_to_limit(letter, self.limit), **id_column}
 
 
 class StopAtFailure(BatchBolt):
@@ -494,13 +504,13 @@ class StopAtFailure(BatchBolt):
         row = batch.slice(0, 1).to_pylist()[0]
         others = f"; {batch.num_rows - 1} more failed with it" if batch.num_rows > 1 else ""
         raise DataError(
-            f"step {self.step!r}: {_place(row)} failed: {row['_reason']}{others}",
+            f"step {self.step!r}: {_message_in_words(row)} failed: {row['_reason']}{others}",
             why="the step has no error section, and windbolt loses no message",
             do='add one, error: {name: "deadletter", topic: "deadletter", config: {...}}, and rerun',
         )
 
 
-def _place(row: MessageRow) -> str:
+def _message_in_words(row: MessageRow) -> str:
     if row.get("partition") is None and row.get("offset") is None:
         return f"a message of topic {row['topic']!r}"
     return f"the message {row['topic']!r}, partition {row['partition']}, offset {row['offset']}"

@@ -50,7 +50,7 @@ from topologies.step.read_bolt import (
     KEY,
     REFUSED,
     UNREADABLE,
-    WEIGHED,
+    WEIGHED_COLUMNS,
     CloseEnvelopes,
     LinesFormat,
     OpenEnvelopes,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 # folders.
 
 
-def find(place: Place) -> Path:
+def locate_file(place: Place) -> Path:
     """Returns the file of a place. On the class path a leading / means its top.
 
     ``source: file`` may be any file, even if rules must not be files (``--no-file-rules``), because it contains only
@@ -94,7 +94,7 @@ def find(place: Place) -> Path:
 
 def read_text(place: Place) -> str:
     """Returns the text of a place's file. Raises ConfigError if it cannot be read."""
-    file = find(place)
+    file = locate_file(place)
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -121,17 +121,17 @@ def read_variables(place: Place) -> dict[str, Any]:
 FormatSection = JsonSection | XmlSection | CsvSection | AvroSection
 
 
-def messages_of(given: FormatSection) -> MessageFormat:
+def messages_of(section: FormatSection) -> MessageFormat:
     """Returns the message format for a format section. Raises ConfigError if a schema cannot be used."""
     from topologies.io.messages import AvroMessages, JsonMessages, XmlMessages
 
-    match given:
+    match section:
         case JsonSection():
             return JsonMessages()
         case XmlSection():
             return XmlMessages()
         case CsvSection():
-            return given.messages
+            return section.messages
         case AvroSection(schemas=schemas):
             return AvroMessages(tuple(schema_of(schema) for schema in schemas))
 
@@ -150,48 +150,49 @@ def schema_of(place: AvroSchemaPlace) -> AvroSchema:
 # Sections that a run needs and the step's file lacks; another file may add them.
 
 
-def missing(config: StepConfig) -> list[str]:
+def missing_sections(config: StepConfig) -> list[str]:
     """Returns the sections that a run still needs: ``source``, ``connections.output``."""
     return [
         *(["source"] if config.source is None else []),
-        *(f"connections.{name}" for name in _unknown_places(config)),
+        *(f"connections.{name}" for name in _missing_connections(config)),
     ]
 
 
 def check_complete(config: StepConfig) -> None:
     """Raises ConfigError, with the missing parts, if a step cannot be run."""
-    gaps = missing(config)
+    gaps = missing_sections(config)
     if gaps:
         raise ConfigError(
             f"the step {config.file} cannot be run: it does not say {' and '.join(gaps)}",
             why="a run reads messages from the source, and writes to the connections named by the destinations",
-            do=f"add this to the step, or to a file given with --with:\n{snippet(config)}\n",
+            do=f"add this to the step, or to a file given with --with:\n{missing_sections_example(config)}\n",
         )
 
 
-def snippet(config: StepConfig) -> str:
+def missing_sections_example(config: StepConfig) -> str:
     """Returns an example, in HOCON, of the missing parts without which a step cannot be run."""
     lines: list[str] = []
-    unknown = list(_unknown_places(config))
-    for connection in unknown:
+    missing_connections = list(_missing_connections(config))
+    for connection in missing_connections:
         meant = did_you_mean(connection, config.connections)
         lines += [f'  # "{connection}" is not among the connections{meant}'] if meant else []
-    name = unknown[0] if unknown else next(iter(config.connections), "kafka")
+    name = missing_connections[0] if missing_connections else next(iter(config.connections), "kafka")
     if config.source is None:
-        of_files = isinstance(config.connections.get(name), FilesConnection)
+        is_files = isinstance(config.connections.get(name), FilesConnection)
         kafka = f'{{ type: kafka, topics: [input], config {{ type: kafka, name: "{name}" }} }}'
         files = '{ type: files, path: "input/*.jsonl" }'
-        lines.append(f"  source {files if of_files else kafka}")
-    if unknown:
+        lines.append(f"  source {files if is_files else kafka}")
+    if missing_connections:
         lines.append("  connections {")
         lines += [
-            f'    "{connection}" {{ type: kafka, bootstrap.servers: "localhost:9092" }}' for connection in unknown
+            f'    "{connection}" {{ type: kafka, bootstrap.servers: "localhost:9092" }}'
+            for connection in missing_connections
         ]
         lines += ["  }", '  # or, for files in place of Kafka: { type: files, path: "output" }']
     return "\n".join(lines)
 
 
-def _unknown_places(config: StepConfig) -> Iterator[str]:
+def _missing_connections(config: StepConfig) -> Iterator[str]:
     """Yields the missing connections that the step names, each once."""
     used = [to.config.name for _, to in config.destinations]
     if isinstance(config.source, KafkaSource):
@@ -214,15 +215,18 @@ def step_problems(config: StepConfig, *, load: bool, complete: bool = False) -> 
 
 
 def _gaps(config: StepConfig) -> Iterator[tuple[str, str]]:
-    gaps = [name for name in missing(config) if name == "source" or not config.connections]
+    gaps = [name for name in missing_sections(config) if name == "source" or not config.connections]
     if gaps:
         what = f"it does not say {' and '.join(gaps)}, which a run needs"
-        yield gaps[0].split(".")[0], f"{what}. Add this, here or in a file given with --with:\n{snippet(config)}"
+        yield (
+            gaps[0].split(".")[0],
+            f"{what}. Add this, here or in a file given with --with:\n{missing_sections_example(config)}",
+        )
 
 
-def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:
-    """Yields the missing connections that variables name; none if the step has no connections at all, because another
-    file then adds them."""
+def _unknown_connections(config: StepConfig) -> Iterator[tuple[str, str]]:
+    """Yields a problem for each destination, and for the source, if its connection does not exist. Yields none if the
+    step has no connections at all, because another file then adds them."""
     uses = [(dotted(location), to.config.name) for location, to in config.destinations]
     if isinstance(config.source, KafkaSource):
         uses.append(("source", config.source.config.name))
@@ -233,31 +237,32 @@ def _unknown_variables(config: StepConfig) -> Iterator[tuple[str, str]]:
 
 
 def _problems(config: StepConfig, load: bool) -> Iterator[tuple[str, str]]:
-    yield from _unknown_variables(config)
+    yield from _unknown_connections(config)
     for location, step in config.steps:
-        for path, text in _of_step(step, load, files=config.allow_file_rules):
+        for path, text in _problems_of_step(step, load, files=config.allow_file_rules):
             yield f"{dotted(location)}.{path}" if location else path, text
 
 
-def _of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
+def _problems_of_step(step: Step, load: bool, *, files: bool) -> Iterator[tuple[str, str]]:
     """Yields the problems with the files that one step names, with their places in its section."""
     if step.environment_variables:
-        yield from _tried("environmentVariables", read_variables, step.environment_variables)
-    for name, given in (("input", step.format.input), ("output", step.format.output)):
+        yield from _problem_of_call("environmentVariables", read_variables, step.environment_variables)
+    for name, section in (("input", step.format.input), ("output", step.format.output)):
         path = f"format.{name}"
-        if isinstance(given, AvroSection):
+        if isinstance(section, AvroSection):
             results = [
-                _tried(f"{path}.schema[{index}]", schema_of, schema) for index, schema in enumerate(given.schemas)
+                _problem_of_call(f"{path}.schema[{index}]", schema_of, schema)
+                for index, schema in enumerate(section.schemas)
             ]
-            wrong = [problem for problems in results for problem in problems]
-            yield from wrong or _tried(path, messages_of, given)
+            schema_problems = [problem for problems in results for problem in problems]
+            yield from schema_problems or _problem_of_call(path, messages_of, section)
         else:
-            yield from _tried(path, messages_of, given)
+            yield from _problem_of_call(path, messages_of, section)
     for path, rules in rules_of(step, files=files).items():
-        yield from _tried(path, load_rule if load else look_at_rule, rules)
+        yield from _problem_of_call(path, load_rule if load else look_at_rule, rules)
 
 
-def _tried(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[tuple[str, str]]:
+def _problem_of_call(path: str, call: Callable[[Any], object], argument: Any) -> Iterator[tuple[str, str]]:
     try:
         call(argument)
     except WindboltError as error:
@@ -284,11 +289,11 @@ class Parts:
     @classmethod
     def of(cls, step: Step) -> Parts:
         """Returns the names for a further step: ``totals-read``, ``totals-aggregate``."""
-        name = named_by(step.name)
+        name = as_component_name(step.name)
         return cls(*(f"{name}-{part}" for part in (EVENT_COLUMNS, AGGREGATE, FAILURES, NONE)))
 
 
-def named_by(name: str) -> str:
+def as_component_name(name: str) -> str:
     """Returns the name of a step or branch in a form that is valid within names of components and streams; a changed
     name gets a digest.
 
@@ -298,7 +303,7 @@ def named_by(name: str) -> str:
     return slug if slug == name else f"{slug}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def failed_at(component: str) -> str:
+def aggregating_component(component: str) -> str:
     """Returns the aggregating component of a step for the component of its failures; other components unchanged."""
     return component.removesuffix(FAILURES) + AGGREGATE if component.endswith(FAILURES) else component
 
@@ -315,11 +320,11 @@ def step_topology(config: StepConfig, *, feed: AnySpout | None = None, load: boo
     problems = step_problems(config, load=load)
     if problems:
         raise StepConfigError(config.file, problems)
-    return _Building(config, feed, load).topology()
+    return _StepBuilder(config, feed, load).topology()
 
 
 @dataclass(frozen=True)
-class _Route:
+class _TopicStream:
     """Messages on their way to a topic."""
 
     step: Step
@@ -327,13 +332,13 @@ class _Route:
     stream: Stream
 
 
-class _Building:
+class _StepBuilder:
     """Builds a step and the steps that follow it, each from its own components."""
 
     def __init__(self, config: StepConfig, feed: AnySpout | None, load: bool) -> None:
         self.config, self.feed, self.load = config, feed, load
         self.builder = GraphBuilder(config.name)
-        self.routes: list[_Route] = []
+        self.routes: list[_TopicStream] = []
 
     def topology(self) -> Graph:
         config, builder, first = self.config, self.builder, SOURCE
@@ -346,7 +351,7 @@ class _Building:
             if config.error is not None or config.source.on_missing == "stop":
                 builder.set_bolt(UNREAD, UnreadLines(config.source.topic)).shuffle_grouping(SOURCE, ERRORS)
                 failing.append((UNREAD, DEFAULT_STREAM))
-        parts = self._add(config, Parts(), (first, DEFAULT_STREAM), failing)
+        parts = self._add_step(config, Parts(), (first, DEFAULT_STREAM), failing)
         step_sinks = _Sinks(builder, config, {SOURCE, OPEN, UNREAD, *parts})
         if self.feed is None:
             step_sinks.send(self.routes)
@@ -354,7 +359,7 @@ class _Building:
             step_sinks.keep(self.routes)
         return builder.build()
 
-    def _add(
+    def _add_step(
         self, step: Step, parts: Parts, before: Stream, failing: Sequence[Stream] = (), *, again: bool = False
     ) -> list[str]:
         """Adds a step that reads a stream, and the steps that follow it; returns the names of their components.
@@ -362,9 +367,9 @@ class _Building:
         ``failing``: streams of messages that failed before the step. ``again``: True if its input has failed in another
         step.
         """
-        made_of = load_rule if self.load else look_at_rule
+        load_or_check = load_rule if self.load else look_at_rule
         rules = rules_of(step, files=self.config.allow_file_rules)
-        rule = {name: made_of(named) for name, named in rules.items()}
+        rule = {name: load_or_check(named) for name, named in rules.items()}
         read = messages_of(step.format.input)
         reader = ReadMessages(read, step.key, rule.get("key"), step.error_details)
         self.builder.set_bolt(parts.read, reader).shuffle_grouping(*before)
@@ -388,20 +393,20 @@ class _Building:
             refused_stream=REFUSED,
             max_events=step.trigger.max_events,
             max_bytes=step.trigger.max_bytes,
-            bytes_of=WEIGHED,
+            bytes_of=WEIGHED_COLUMNS,
         )
         self.builder.set_bolt(parts.aggregate, aggregate, step.parallelism).fields_grouping(parts.read, KEY)
-        self._fail(step, parts, failing, again=again)
-        ways: list[tuple[Destination | Step, Stream]] = [
+        self._add_failures(step, parts, failing, again=again)
+        targets: list[tuple[Destination | Step, Stream]] = [
             (step.destination, (parts.aggregate, DEFAULT_STREAM)),
             *((branch, (parts.aggregate, streams[branch.name])) for branch in step.branches),
             *([(step.error, (parts.failures, DEFAULT_STREAM))] if step.error else []),
         ]
-        self.routes += [_Route(step, to, stream) for to, stream in ways if isinstance(to, Destination)]
+        self.routes += [_TopicStream(step, to, stream) for to, stream in targets if isinstance(to, Destination)]
         names = [parts.read, parts.aggregate, parts.failures, parts.none]
-        for to, stream in ways:
+        for to, stream in targets:
             if isinstance(to, Step):
-                names += self._add(to, Parts.of(to), stream, again=to is step.error)
+                names += self._add_step(to, Parts.of(to), stream, again=to is step.error)
         return names
 
     def _route(self, to: Destination | Step, stream: str) -> Route:
@@ -410,10 +415,10 @@ class _Building:
             return Route(to.name, stream)
         if self.feed is not None:
             return Route(to.topic, stream)
-        sources = frozenset[str]() if self.config.allow_loops else looping(self.config, to)
+        sources = frozenset[str]() if self.config.allow_loops else looping_topics(self.config, to)
         return Route(to.topic, stream, largest(self.config, to), sources)
 
-    def _fail(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
+    def _add_failures(self, step: Step, parts: Parts, failing: Sequence[Stream], *, again: bool) -> None:
         """Adds the handling of messages that fail in a step, or before it."""
         match step.error:
             case None:
@@ -424,8 +429,8 @@ class _Building:
                 limit = None if self.feed is not None else largest(self.config, error)
                 bolt = DeadLetters(error.topic, limit, again=again)
         declarer = self.builder.set_bolt(parts.failures, bolt)
-        own = ((parts.read, UNREADABLE), (parts.aggregate, REFUSED), (parts.aggregate, FAILING))
-        for component, stream in (*failing, *own):
+        failures_of_step = ((parts.read, UNREADABLE), (parts.aggregate, REFUSED), (parts.aggregate, FAILING))
+        for component, stream in (*failing, *failures_of_step):
             declarer.shuffle_grouping(component, stream)
         if step.error is None:
             self.builder.set_sink(parts.none, sinks.discard()).from_(parts.failures)
@@ -437,13 +442,13 @@ def largest(config: StepConfig, destination: Destination) -> int | None:
     return connection.largest if isinstance(connection, KafkaConnection) else None
 
 
-def looping(config: StepConfig, destination: Destination) -> frozenset[str]:
+def looping_topics(config: StepConfig, destination: Destination) -> frozenset[str]:
     """Returns the topics that the first step reads, if the destination is on the same Kafka."""
     source = config.source
     if not isinstance(source, KafkaSource):
         return frozenset()
-    meet = same_servers(config.connections, source.config.name, destination.config.name)
-    return frozenset(source.topics) if meet else frozenset()
+    same_kafka = same_servers(config.connections, source.config.name, destination.config.name)
+    return frozenset(source.topics) if same_kafka else frozenset()
 
 
 def source_of(config: StepConfig) -> AnySpout:
@@ -473,43 +478,43 @@ def source_of(config: StepConfig) -> AnySpout:
 
 def branch_streams(step: Step) -> dict[str, str]:
     """Returns the stream of each branch, by branch name: ``branch-alerts``. Different names have different streams."""
-    return {branch.name: f"branch-{named_by(branch.name)}" for branch in step.branches}
+    return {branch.name: f"branch-{as_component_name(branch.name)}" for branch in step.branches}
 
 
 class _Sinks:
     """The sinks of all steps; equal destinations share a sink."""
 
-    def __init__(self, builder: GraphBuilder, config: StepConfig, taken: Collection[str]) -> None:
-        """``taken``: names that are already in use."""
+    def __init__(self, builder: GraphBuilder, config: StepConfig, used_names: Collection[str]) -> None:
+        """``used_names``: names that are already in use."""
         self.builder, self.config = builder, config
-        self.names: set[str] = set(taken)
+        self.names: set[str] = set(used_names)
 
-    def send(self, routes: Iterable[_Route]) -> None:
+    def send(self, routes: Iterable[_TopicStream]) -> None:
         """Sends each stream to its destination."""
-        places: dict[tuple[str, str | Undeliverable | None], list[_Route]] = {}
+        routes_by_sink: dict[tuple[str, str | Undeliverable | None], list[_TopicStream]] = {}
         for route in routes:
-            known_as = route.to.config.name
-            of_files = isinstance(self.config.connections[known_as], FilesConnection)
-            where = route.to.topic if of_files else self._undeliverable(route.step, known_as)
-            places.setdefault((known_as, where), []).append(route)
-        for (connection_name, where), given in places.items():
+            connection_of_route = route.to.config.name
+            is_files = isinstance(self.config.connections[connection_of_route], FilesConnection)
+            group_of_route = route.to.topic if is_files else self._undeliverable(route.step, connection_of_route)
+            routes_by_sink.setdefault((connection_of_route, group_of_route), []).append(route)
+        for (connection_name, group_of_route), sink_routes in routes_by_sink.items():
             connection = self.config.connections[connection_name]
-            name = self._name(given[0].to.name)
+            name = self._name(sink_routes[0].to.name)
             if isinstance(connection, FilesConnection):
                 closing = self._name(f"{name}-envelopes")
                 bolt = self.builder.set_bolt(closing, CloseEnvelopes())
-                for route in given:
+                for route in sink_routes:
                     bolt.shuffle_grouping(*route.stream)
-                folder = _folder_in(connection.path.place, given[0].to.topic)
+                folder = _folder_in(connection.path.place, sink_routes[0].to.topic)
                 self._sink(name, sinks.files(folder, format="jsonl"), [(closing, DEFAULT_STREAM)])
             else:
-                assert not isinstance(where, str)
-                topics = list(dict.fromkeys(route.to.topic for route in given))
+                assert not isinstance(group_of_route, str)
+                topics = list(dict.fromkeys(route.to.topic for route in sink_routes))
                 sink = sinks.kafka(connection.servers, topics=topics, options=connection.options)
                 self._sink(
                     name,
-                    replace(sink, undeliverable=where, largest=connection.largest),
-                    [route.stream for route in given],
+                    replace(sink, undeliverable=group_of_route, largest=connection.largest),
+                    [route.stream for route in sink_routes],
                 )
 
     def _undeliverable(self, step: Step, connection: str) -> Undeliverable | None:
@@ -521,14 +526,14 @@ class _Sinks:
             return None
         return Undeliverable(error.topic, largest(self.config, error))
 
-    def keep(self, routes: Iterable[_Route]) -> None:
+    def keep(self, routes: Iterable[_TopicStream]) -> None:
         """Keeps each stream in memory, under the name of its destination; streams with equal destination and format
         share a sink."""
-        places: dict[tuple[Destination, str], list[_Route]] = {}
+        routes_by_sink: dict[tuple[Destination, str], list[_TopicStream]] = {}
         for route in routes:
-            places.setdefault((route.to, repr(route.step.format.output)), []).append(route)
-        for (to, _), given in places.items():
-            self._sink(self._name(to.name), sinks.memory(), [route.stream for route in given])
+            routes_by_sink.setdefault((route.to, repr(route.step.format.output)), []).append(route)
+        for (to, _), sink_routes in routes_by_sink.items():
+            self._sink(self._name(to.name), sinks.memory(), [route.stream for route in sink_routes])
 
     def _sink(self, name: str, sink: Sink, streams: Iterable[Stream]) -> None:
         declarer = self.builder.set_sink(name, sink)

@@ -117,7 +117,7 @@ _UNITS = {
 _NAMED_UNIT = re.compile(rf"\s*([0-9]+)\s*({'|'.join(_UNITS)})\s*")
 
 
-def _whole(value: object) -> int:
+def _whole_number(value: object) -> int:
     """Returns a whole number of 1 or more."""
     number = value
     if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
@@ -148,13 +148,13 @@ def _flag(value: object) -> bool:
 
 def _time(value: object) -> Duration:
     """Returns a time above zero."""
-    wanted = 'expected a time above zero, as milliseconds (100) or with a unit ("5s")'
+    expected = 'expected a time above zero, as milliseconds (100) or with a unit ("5s")'
     try:
         duration = _duration(value)
     except ConfigError:
         duration = None
     if duration is None or duration.micros <= 0:
-        raise ValueError(f"{wanted}, found {brief(value)}")
+        raise ValueError(f"{expected}, found {brief(value)}")
     return duration
 
 
@@ -173,17 +173,17 @@ def _duration(value: object) -> Duration | None:
     return None
 
 
-def listed(value: object) -> object:
+def as_list(value: object) -> object:
     """Accept a single value for a list of one."""
     return [value] if isinstance(value, str | Mapping) else value
 
 
 Text = Annotated[str, PlainValidator(_text), PlainSerializer(str)]
 File = Annotated[FilePath, PlainValidator(_path), PlainSerializer(str)]
-Whole = Annotated[int, PlainValidator(_whole)]
+Whole = Annotated[int, PlainValidator(_whole_number)]
 Flag = Annotated[bool, PlainValidator(_flag)]
 TimeSetting = Annotated[Duration, PlainValidator(_time), PlainSerializer(str)]
-Texts = Annotated[list[Text], BeforeValidator(listed), Field(min_length=1)]
+Texts = Annotated[list[Text], BeforeValidator(as_list), Field(min_length=1)]
 
 
 class Section(BaseModel):
@@ -247,7 +247,7 @@ class CsvSection(Section):
         return CsvMessages(tuple(self.field_names), self.column_separator, self.field_types)
 
     @model_validator(mode="after")
-    def _possible(self) -> CsvSection:
+    def _check_fields(self) -> CsvSection:
         try:
             _ = self.messages
         except ConfigError as error:
@@ -283,7 +283,7 @@ class AvroSection(Section):
         return value
 
 
-def _named(value: object) -> object:
+def _format_by_name(value: object) -> object:
     """Accepts ``json`` for ``{type: json}``; formats with more keys are mappings."""
     if isinstance(value, str):
         if value not in ("json", "xml"):
@@ -293,7 +293,8 @@ def _named(value: object) -> object:
 
 
 MessageSection: TypeAlias = Annotated[
-    Annotated[JsonSection | XmlSection | CsvSection | AvroSection, Field(discriminator="type")], BeforeValidator(_named)
+    Annotated[JsonSection | XmlSection | CsvSection | AvroSection, Field(discriminator="type")],
+    BeforeValidator(_format_by_name),
 ]
 
 
@@ -325,9 +326,9 @@ def _topic(value: str) -> str:
 
 
 Topic = Annotated[Text, AfterValidator(_topic)]
-Messages = Annotated[Whole, at_most(1_000_000_000, "leave it out to take all that there are")]
-Files = Annotated[Whole, at_most(1_000_000, "leave it out to take all that there are")]
-Topics = Annotated[list[Topic], BeforeValidator(listed), Field(min_length=1)]
+MessageLimit = Annotated[Whole, at_most(1_000_000_000, "leave it out to take all that there are")]
+FileLimit = Annotated[Whole, at_most(1_000_000, "leave it out to take all that there are")]
+Topics = Annotated[list[Topic], BeforeValidator(as_list), Field(min_length=1)]
 
 
 class ConnectionName(Section):
@@ -354,7 +355,7 @@ class KafkaSource(Section):
     config: ConnectionName = Field(description=_CONNECTION)
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     """Offsets where a run without a checkpoint begins."""
-    max_offsets_per_trigger: Messages | None = None
+    max_offsets_per_trigger: MessageLimit | None = None
     """Most messages in a batch."""
 
     @model_validator(mode="before")
@@ -367,7 +368,7 @@ class KafkaSource(Section):
 
     @field_validator("config")
     @classmethod
-    def _of_kafka(cls, value: ConnectionName) -> ConnectionName:
+    def _check_type(cls, value: ConnectionName) -> ConnectionName:
         if value.type != "kafka":
             raise ValueError("expected a connection of type kafka, found one of type files; give source: {type: files}")
         return value
@@ -380,7 +381,7 @@ class FilesSource(Section):
     path: File = Field(description='a folder or a pattern of files: path: "input/*.jsonl"')
     topic: Topic | None = None
     """The topic of messages whose envelope names none."""
-    files_per_batch: Files | None = None
+    files_per_batch: FileLimit | None = None
     """Most files in a batch."""
     on_missing: Literal["stop", "invalid"] = "stop"
     """Action for a listed file that no longer exists when it is read."""
@@ -424,8 +425,8 @@ class KafkaConnection(Section):
     @property
     def largest(self) -> int:
         """Most bytes in a message, by ``max.request.size``."""
-        given = self.options.get("kafka.max.request.size", "")
-        return int(given) if given.isdigit() else _DEFAULT_REQUEST_BYTES
+        limit = self.options.get("kafka.max.request.size", "")
+        return int(limit) if limit.isdigit() else _DEFAULT_REQUEST_BYTES
 
     @model_validator(mode="before")
     @classmethod
@@ -437,16 +438,18 @@ class KafkaConnection(Section):
         flat = dict(_flattened(value))
         wrapped = next((name for name in flat if name.split(".")[0] == "properties"), None)
         if wrapped:
-            known_as = wrapped.removeprefix("properties").lstrip(".") or "security.protocol"
-            raise ValueError(f"expected properties beside the type ({known_as}: ...), found them within properties")
+            property_name = wrapped.removeprefix("properties").lstrip(".") or "security.protocol"
+            raise ValueError(
+                f"expected properties beside the type ({property_name}: ...), found them within properties"
+            )
         kind = flat.pop("type", None)
-        known: dict[str, Any] = {"type": kind}
+        connection: dict[str, Any] = {"type": kind}
         names = [name for name in ("bootstrap.servers", "bootstrapServers", "servers") if name in flat]
         if len(names) > 1:
             raise ValueError(f"expected one of {' and '.join(names)}, found both")
         if names:
-            known["bootstrap.servers"] = flat.pop(names[0])
-        return {**known, "properties": {name: _property(name, item) for name, item in flat.items()}}
+            connection["bootstrap.servers"] = flat.pop(names[0])
+        return {**connection, "properties": {name: _property(name, item) for name, item in flat.items()}}
 
 
 class FilesConnection(Section):
@@ -504,12 +507,12 @@ ALGORITHMS = {
 }
 """Java's names of hash algorithms, with Python's."""
 
-_LOOSELY = {"".join(filter(str.isalnum, name)).lower(): name for name in ALGORITHMS} | {"sha": "SHA-1"}
+_ALGORITHM_SPELLINGS = {"".join(filter(str.isalnum, name)).lower(): name for name in ALGORITHMS} | {"sha": "SHA-1"}
 
 
 def _algorithm(value: object) -> str:
     """Returns Java's name of an algorithm. Accepts any case, and SHA256 for SHA-256."""
-    name = _LOOSELY.get(value.replace("-", "").replace("_", "").lower()) if isinstance(value, str) else None
+    name = _ALGORITHM_SPELLINGS.get(value.replace("-", "").replace("_", "").lower()) if isinstance(value, str) else None
     if name is None:
         raise ValueError(f"expected one of {', '.join(ALGORITHMS)}, found {brief(value)}")
     return name
@@ -593,7 +596,7 @@ _MAX_EVENTS = "how many events a window holds at most, whatever its trigger says
 _MAX_BYTES = "how many bytes of values, keys and headers a window holds at most: maxBytes: 67108864"
 
 
-def _never(number: int) -> int:
+def _refuse_max_events(number: int) -> int:
     raise ValueError("a window never holds more events than the count: leave maxEvents out, or lower the count")
 
 
@@ -611,7 +614,7 @@ class CountTriggerSection(Section):
     timeout: TimeSetting = Field(description=_TIMEOUT)
     should_fire_at_processing_time: Flag = True
     max_bytes: ByteLimit = Field(LARGEST, description=_MAX_BYTES)
-    max_events: Annotated[Whole, AfterValidator(_never)] | None = None
+    max_events: Annotated[Whole, AfterValidator(_refuse_max_events)] | None = None
 
 
 class DslTriggerSection(Place):

@@ -70,14 +70,14 @@ class StepConfigError(ConfigError):
 # Merges several files: later values replace earlier ones, and each value keeps its origin.
 
 
-_WRITTEN, _PLAIN = re.compile(r'["{}\[\]$\n]'), re.compile(r"\s*[-+.\w][-+.\w\s]*")
+_HOCON_SIGNS, _HOCON_WORD = re.compile(r'["{}\[\]$\n]'), re.compile(r"\s*[-+.\w][-+.\w\s]*")
 """Match values of assignments that are HOCON: values with HOCON's signs, and numbers and words."""
 
 SET = "--set"
 """The origin of values from the command line."""
 
 
-class Merged:
+class MergedTree:
     """The trees of several files, merged: mappings merge, other values are replaced.
 
     A mapping with another ``type`` also replaces. ``null`` removes the value of an earlier file.
@@ -88,9 +88,9 @@ class Merged:
         self.tree: Tree = {}
         self._origins: dict[tuple[str, ...], str] = {}
 
-    def lay(self, tree: Mapping[str, Any], origin: str) -> None:
+    def overlay(self, tree: Mapping[str, Any], origin: str) -> None:
         """Lays a tree over the present one."""
-        self._lay(self.tree, tree, origin, ())
+        self._overlay(self.tree, tree, origin, ())
 
     def origin(self, path: tuple[str | int, ...]) -> str:
         """Returns the file with the value at a path, or with the mapping around it; the first file if there is none."""
@@ -100,30 +100,30 @@ class Merged:
                 return self._origins[names[:length]]
         return self.first
 
-    def _lay(self, below: Tree, above: Mapping[str, Any], origin: str, at: tuple[str, ...]) -> None:
+    def _overlay(self, below: Tree, above: Mapping[str, Any], origin: str, at: tuple[str, ...]) -> None:
         for key, value in above.items():
             path = (*at, str(key))
-            under = below.get(key)
+            present = below.get(key)
             if value is None:
                 below.pop(key, None)
                 self._origins.pop(path, None)
             elif isinstance(value, Mapping):
-                if not isinstance(under, dict) or _other_type(str(key), under, value):
-                    under = below[key] = {}
+                if not isinstance(present, dict) or _has_other_type(str(key), present, value):
+                    present = below[key] = {}
                     self._origins[path] = origin
-                self._lay(under, value, origin, path)
+                self._overlay(present, value, origin, path)
             else:
                 below[key] = value
                 self._origins[path] = origin
 
 
-def _other_type(key: str, under: Tree, value: Mapping[str, Any]) -> bool:
+def _has_other_type(key: str, present: Tree, value: Mapping[str, Any]) -> bool:
     """True if a mapping has another type than the mapping under it; a topic may omit its type."""
-    before = under.get("type", "destination" if key in ("destination", "error") else None)
+    before = present.get("type", "destination" if key in ("destination", "error") else None)
     return before is not None and "type" in value and before != value["type"]
 
 
-def assigned(key: str, value: str) -> Tree:
+def parse_assignment(key: str, value: str) -> Tree:
     """Returns an assignment, such as ``trigger.timeout`` and ``5s``, as a mapping.
 
     The value is read as HOCON, which includes JSON. A value without quotes, brackets, braces and references is plain
@@ -131,7 +131,7 @@ def assigned(key: str, value: str) -> Tree:
     """
     from topologies.io.hocon import HoconError, parse_hocon
 
-    text = value if _WRITTEN.search(value) or _PLAIN.fullmatch(value) else json.dumps(value.strip())
+    text = value if _HOCON_SIGNS.search(value) or _HOCON_WORD.fullmatch(value) else json.dumps(value.strip())
     try:
         tree = parse_hocon(f"{key} = {text}", Path.cwd())
     except HoconError as error:
@@ -161,16 +161,18 @@ def read_tree(path: Path) -> Tree:
     if not mistake and len(documents) > 1:
         mistake = f"expected one document, found another at line {documents[1].line}"
     if mistake:
-        raise _unreadable(path, mistake)
+        raise _unreadable_error(path, mistake)
     content = documents[0].content if documents else None
     try:
         _ = json.dumps(content, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
-        raise _unreadable(path, f"half a character, {error.object[error.start]!r}, is not text") from None
+        raise _unreadable_error(path, f"half a character, {error.object[error.start]!r}, is not text") from None
     except RecursionError:
-        raise _unreadable(path, "it is nested too deep") from None
+        raise _unreadable_error(path, "it is nested too deep") from None
     if not isinstance(content, dict):
-        raise _unreadable(path, f"expected a mapping with name, type, format and so on, found {kind_shown(content)}")
+        raise _unreadable_error(
+            path, f"expected a mapping with name, type, format and so on, found {kind_shown(content)}"
+        )
     tree: Tree = with_folders(content, path.absolute().parent)
     return tree
 
@@ -187,7 +189,7 @@ def with_folders(value: Any, folder: Path) -> Any:
     return [with_folders(item, folder) for item in value] if isinstance(value, list) else value
 
 
-def _unreadable(path: Path, text: str) -> StepConfigError:
+def _unreadable_error(path: Path, text: str) -> StepConfigError:
     return StepConfigError(path, [StepProblem(str(path), "", text)])
 
 
@@ -334,10 +336,10 @@ def _steps(location: Location, step: Step) -> Iterator[Placed[Step]]:
 # Loads a step: its file, overlays and single assignments; checks the result.
 
 
-Further = Callable[[StepConfig], Iterable[StepProblem]]
+FurtherChecks = Callable[[StepConfig], Iterable[StepProblem]]
 
 
-def is_step(reference: str) -> bool:
+def names_step_file(reference: str) -> bool:
     """True if a reference names the file of a step, by its suffix."""
     return reference.lower().endswith(ENDINGS)
 
@@ -347,7 +349,7 @@ def load_step(
     *,
     overlays: Sequence[str | os.PathLike[str]] = (),
     assignments: Mapping[str, str] | None = None,
-    further: Further | None = None,
+    further: FurtherChecks | None = None,
 ) -> StepConfig:
     """Loads the step of a file (HOCON, YAML or JSON, by its suffix).
 
@@ -359,46 +361,46 @@ def load_step(
 
     Raises StepConfigError with all problems.
     """
-    merged = Merged(str(path))
+    merged = MergedTree(str(path))
     problems: list[StepProblem] = []
     for file in (path, *overlays):
         try:
-            merged.lay(read_tree(Path(file)), str(file))
+            merged.overlay(read_tree(Path(file)), str(file))
         except StepConfigError as error:
             problems += error.problems
     for key, value in (assignments or {}).items():
         try:
-            merged.lay(assigned(key, value), SET)
+            merged.overlay(parse_assignment(key, value), SET)
         except StepConfigError as error:
             problems += error.problems
     if problems:
         raise StepConfigError(path, problems)
-    return _checked(Path(path), merged, further)
+    return _validated_step(Path(path), merged, further)
 
 
 def step_from(tree: Mapping[str, Any], folder: Path) -> StepConfig:
     """Returns the step in a mapping, with paths relative to a folder. Raises StepConfigError as ``load_step`` does."""
-    merged = Merged("step")
-    merged.lay(with_folders(tree, folder.absolute()), "step")
-    return _checked(folder / "step", merged)
+    merged = MergedTree("step")
+    merged.overlay(with_folders(tree, folder.absolute()), "step")
+    return _validated_step(folder / "step", merged)
 
 
-def _checked(path: Path, merged: Merged, further: Further | None = None) -> StepConfig:
+def _validated_step(path: Path, merged: MergedTree, further: FurtherChecks | None = None) -> StepConfig:
     """Returns the step. Raises StepConfigError with all problems: in its sections, between them, and with the files
     that they name."""
     problems: list[StepProblem] = []
     broken: list[str] = []
-    if (deep := _depth(merged.tree)) > _DEEPEST:
-        text = f"expected a chain of at most {_DEEPEST} steps, found {deep}"
+    if (nested := _depth(merged.tree)) > _MOST_NESTED:
+        text = f"expected a chain of at most {_MOST_NESTED} steps, found {nested}"
         raise StepConfigError(path, [StepProblem(str(path), "", text)])
     try:
         config = StepConfig.model_validate(merged.tree)
     except ValidationError as error:
         explained = explain(error, StepConfig)
-        found_in = [_section(merged.tree, problem.path) for problem in explained]
+        broken_sections = [_section_of(merged.tree, problem.path) for problem in explained]
         problems += [StepProblem(merged.origin(each.path), dotted(each.path), each.text) for each in explained]
-        broken = [dotted(location) for location in found_in]
-        config = StepConfig.model_validate(_without(merged.tree, found_in))
+        broken = [dotted(location) for location in broken_sections]
+        config = StepConfig.model_validate(_with_placeholders(merged.tree, broken_sections))
     config._file = path
     further_problems = [*_mismatches(config, merged, broken), *(further(config) if further else ())]
     problems += [
@@ -409,7 +411,7 @@ def _checked(path: Path, merged: Merged, further: Further | None = None) -> Step
     return config
 
 
-_DEEPEST = 50
+_MOST_NESTED = 50
 """Most nested steps: each is three bolts of one topology, one after another in every batch."""
 
 
@@ -438,7 +440,7 @@ _PLACEHOLDERS: Mapping[str, Any] = {
 """Placeholders for invalid sections, so that the others can be checked; other kinds of section have none."""
 
 
-def _section(tree: Mapping[str, Any], path: Location) -> Location:
+def _section_of(tree: Mapping[str, Any], path: Location) -> Location:
     """Returns the section of a step that contains a place; the steps around it can still be checked."""
     if not path:
         return path
@@ -450,30 +452,30 @@ def _section(tree: Mapping[str, Any], path: Location) -> Location:
             length = 1
         case _:
             return path[:1]
-    return (*path[:length], *_section(inner, path[length:])) if _is_step(inner) else path[:length]
+    return (*path[:length], *_section_of(inner, path[length:])) if _is_step(inner) else path[:length]
 
 
 def _is_step(value: object) -> bool:
     return isinstance(value, Mapping) and value.get("type") == "aggregation"
 
 
-def _without(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
+def _with_placeholders(tree: Mapping[str, Any], broken: Collection[Location]) -> dict[str, Any]:
     """Returns the tree with placeholders for its invalid sections."""
-    whole = deepcopy(dict(tree))
+    valid_tree = deepcopy(dict(tree))
     for index, location in enumerate(sorted(set(broken), key=len)):
         *before, name = location
-        within: Any = whole
+        container: Any = valid_tree
         for part in before:
-            within = within[part]
+            container = container[part]
         if isinstance(name, int):
-            within[name] = {**_PLACEHOLDERS["destination"], "name": f"output {index}"}
+            container[name] = {**_PLACEHOLDERS["destination"], "name": f"output {index}"}
         elif name == "name":
-            within[name] = f"step {index}"
+            container[name] = f"step {index}"
         elif name in _PLACEHOLDERS:
-            within[name] = deepcopy(_PLACEHOLDERS[name])
+            container[name] = deepcopy(_PLACEHOLDERS[name])
         else:
-            within.pop(name, None)
-    return whole
+            container.pop(name, None)
+    return valid_tree
 
 
 def _lies_in(path: str, place: str) -> bool:
@@ -481,9 +483,14 @@ def _lies_in(path: str, place: str) -> bool:
     return path == place or path.startswith((f"{place}.", f"{place}["))
 
 
-def _mismatches(config: StepConfig, merged: Merged, broken: Collection[str] = ()) -> Iterator[StepProblem]:
+def _mismatches(config: StepConfig, merged: MergedTree, broken: Collection[str] = ()) -> Iterator[StepProblem]:
     """Yields inconsistencies: names, formats, types of connections, and loops. ``broken``: places with placeholders."""
-    for path, text in (*_same_names(config), *_misfits(config, broken), *_loops(config), *_other_types(config)):
+    for path, text in (
+        *_same_names(config),
+        *_format_mismatches(config, broken),
+        *_destination_loops(config),
+        *_connection_mismatches(config),
+    ):
         yield StepProblem(merged.origin(path), dotted(path), text)
 
 
@@ -497,27 +504,27 @@ def _same_names(config: StepConfig) -> Iterator[tuple[Location, str]]:
         seen.setdefault(step.name, location)
 
 
-def _misfits(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
+def _format_mismatches(config: StepConfig, broken: Collection[str]) -> Iterator[tuple[Location, str]]:
     """Yields steps whose input has no message that they can read. Steps for errors also get messages that other steps
     could not read."""
     for location, step in config.steps:
         for place, to in step.targets:
             if not isinstance(to, Step) or place == ("error",) or dotted((*location, "format")) in broken:
                 continue
-            made, read = step.format.output, to.format.input
-            if {made.type, read.type} == {"json", "xml"}:
+            written, read_format = step.format.output, to.format.input
+            if {written.type, read_format.type} == {"json", "xml"}:
                 yield (
                     (*location, *place, "format", "input"),
-                    f"expected {made.type}, which is what {step.name} writes, found {read.type}",
+                    f"expected {written.type}, which is what {step.name} writes, found {read_format.type}",
                 )
-            elif isinstance(made, CsvSection) and isinstance(read, CsvSection):
-                fields = len(made.field_names), len(read.field_names)
-                if made.column_separator == read.column_separator and fields[0] != fields[1]:
+            elif isinstance(written, CsvSection) and isinstance(read_format, CsvSection):
+                fields = len(written.field_names), len(read_format.field_names)
+                if written.column_separator == read_format.column_separator and fields[0] != fields[1]:
                     text = f"expected {fields[0]} fields, as {step.name} writes them, found {fields[1]}"
                     yield (*location, *place, "format", "input", "fieldNames"), text
 
 
-def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
+def _connection_mismatches(config: StepConfig) -> Iterator[tuple[Location, str]]:
     """Yields connections of another type than their users expect."""
     uses = [(("source", "config"), config.source.config)] if config.source and config.source.type == "kafka" else []
     for path, use in uses:
@@ -529,7 +536,7 @@ def _other_types(config: StepConfig) -> Iterator[tuple[Location, str]]:
             )
 
 
-def _loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
+def _destination_loops(config: StepConfig) -> Iterator[tuple[Location, str]]:
     """Yields destinations that the first step itself reads: each message would produce another one, without end."""
     source = config.source
     if config.allow_loops or not isinstance(source, KafkaSource):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topologies.graph.describing import capacity_in_words, label
-from topologies.step.compile_step import FormatSection, missing, snippet
+from topologies.step.compile_step import FormatSection, missing_sections, missing_sections_example
 from topologies.step.config import (
     LARGEST,
     AvroSection,
@@ -46,9 +46,12 @@ def summary(config: StepConfig) -> str:
     for location, step in config.steps:
         lines += [f"  step {step.name}"] if location else []
         lines += [f"  {'  ' if location else ''}{line}" for line in _brief(config, step)]
-    gaps = missing(config)
+    gaps = missing_sections(config)
     if gaps:
-        lines += [f"  To run it, {' and '.join(gaps)} must be given too, here or with --with FILE:", snippet(config)]
+        lines += [
+            f"  To run it, {' and '.join(gaps)} must be given too, here or with --with FILE:",
+            missing_sections_example(config),
+        ]
     return "\n".join(lines)
 
 
@@ -67,39 +70,39 @@ def _brief(config: StepConfig, step: Step) -> Iterator[str]:
 def as_mermaid(config: StepConfig) -> str:
     """Returns the step, and the steps that follow it, as a flowchart in Mermaid's language."""
     lines = ["flowchart LR", f"    source([{label('source', source_in_words(config))}])"]
-    signs = {step.name: f"{index}" if index else "" for index, (_, step) in enumerate(config.steps)}
+    suffixes = {step.name: f"{index}" if index else "" for index, (_, step) in enumerate(config.steps)}
     for _, step in config.steps:
-        lines += _step_mermaid(config, step, signs)
+        lines += _step_mermaid(config, step, suffixes)
     return "\n".join(lines)
 
 
-def _step_mermaid(config: StepConfig, step: Step, signs: Mapping[str, str]) -> Iterator[str]:
+def _step_mermaid(config: StepConfig, step: Step, suffixes: Mapping[str, str]) -> Iterator[str]:
     """Yields the nodes of a step and their outgoing edges; nodes of later steps have the step's number."""
-    sign = signs[step.name]
-    key, window, rules = (f"{component}{sign}" for component in ("key", "window", "rules"))
-    yield f"    {key}[{label(f'{step.name}: key' if sign else 'key', key_in_words(step))}]"
+    suffix = suffixes[step.name]
+    key, window, rules = (f"{component}{suffix}" for component in ("key", "window", "rules"))
+    yield f"    {key}[{label(f'{step.name}: key' if suffix else 'key', key_in_words(step))}]"
     yield f"    {window}[{label('window', trigger_in_brief(step))}]"
     yield f"    {rules}[{label('rules', str(step.dsl))}]"
-    if not sign:
+    if not suffix:
         yield f"    source --> {key}"
     yield f"    {key} -->|{label('by key')}| {window}"
     yield f"    {window} --> {rules}"
     for index, to in enumerate([step.destination, *step.branches]):
-        out = f"key{signs[to.name]}" if isinstance(to, Step) else f"out{sign}{'_' if sign else ''}{index}"
+        out = f"key{suffixes[to.name]}" if isinstance(to, Step) else f"out{suffix}{'_' if suffix else ''}{index}"
         if isinstance(to, Destination):
             yield f"    {out}[({label(to.name, destination_in_words(config, to))})]"
         text = f"|{label('branch ' + to.name)}|" if index else ""
         yield f"    {rules} -->{text} {out}"
     if step.error:
-        error = f"key{signs[step.error.name]}" if isinstance(step.error, Step) else f"error{sign}"
+        error = f"key{suffixes[step.error.name]}" if isinstance(step.error, Step) else f"error{suffix}"
         if isinstance(step.error, Destination):
             yield f"    {error}[({label(step.error.name, destination_in_words(config, step.error))})]"
         yield from (f"    {part} -->|{label('fails')}| {error}" for part in (key, window, rules))
 
 
 def to_json(config: StepConfig) -> dict[str, Any]:
-    """Returns the step as plain JSON, with the parts that a run still needs. Properties of connections may be secret,
-    so only their names are included."""
+    """Returns the step as plain JSON, with a list of the parts that are still missing before it can run. Properties of
+    connections may be secret, so only their names are included."""
     data = config.model_dump(mode="json", by_alias=True, exclude_none=True)
     for connection in data["connections"].values():
         if "properties" in connection:
@@ -109,7 +112,7 @@ def to_json(config: StepConfig) -> dict[str, Any]:
         "step": data,
         "in_words": first[1],
         **({"next_in_words": dict(others)} if others else {}),
-        "missing": missing(config),
+        "missing": missing_sections(config),
     }
 
 
@@ -123,7 +126,7 @@ def source_in_words(config: StepConfig) -> str:
         case kafka:
             connection = config.connections.get(kafka.config.name)
             servers = f" at {connection.servers}" if isinstance(connection, KafkaConnection) else ""
-            return f"Kafka {kafka.config.name}{servers}, topic{_s(kafka.topics)} {', '.join(kafka.topics)}"
+            return f"Kafka {kafka.config.name}{servers}, topic{_plural_s(kafka.topics)} {', '.join(kafka.topics)}"
 
 
 def key_in_words(step: Step) -> str:
@@ -132,7 +135,7 @@ def key_in_words(step: Step) -> str:
         case MessageKey():
             return "the key of the message"
         case HeadersKey(keys=keys):
-            return f"the header{_s(keys)} {' | '.join(keys)}"
+            return f"the header{_plural_s(keys)} {' | '.join(keys)}"
         case HashKey(algorithm=algorithm):
             return f"the {algorithm} of the message's bytes"
         case DslKey() as rules:
@@ -142,8 +145,8 @@ def key_in_words(step: Step) -> str:
 def trigger_in_brief(step: Step) -> str:
     """Describes when windows fire, in one line, and their capacity, if the step has one."""
     largest = None if step.trigger.max_bytes == LARGEST else step.trigger.max_bytes
-    most = capacity_in_words(step.trigger.max_events, largest)
-    return _trigger_in_brief(step) + (f", at most {most}" if most else "")
+    capacity = capacity_in_words(step.trigger.max_events, largest)
+    return _trigger_in_brief(step) + (f", at most {capacity}" if capacity else "")
 
 
 def _trigger_in_brief(step: Step) -> str:
@@ -153,9 +156,9 @@ def _trigger_in_brief(step: Step) -> str:
         case DslTriggerSection() as trigger:
             return f"the rules {trigger}, timeout {trigger.timeout}"
         case TimeTriggerSection() as trigger:
-            return f"daily at {trigger.time} ({trigger.time_pattern}{_zone(trigger.time_pattern, trigger.zone)})"
+            return f"daily at {trigger.time} ({trigger.time_pattern}{_zone_suffix(trigger.time_pattern, trigger.zone)})"
         case TimeFromEventTriggerSection() as trigger:
-            pattern = f"{trigger.time_pattern}{_zone(trigger.time_pattern, trigger.zone)}"
+            pattern = f"{trigger.time_pattern}{_zone_suffix(trigger.time_pattern, trigger.zone)}"
             return f"daily at the time that the rules {trigger} return ({pattern})"
 
 
@@ -172,41 +175,41 @@ def destination_in_words(config: StepConfig, destination: Destination | Step) ->
     return f"{destination.config.type} {name} (a connection that is not given), topic {destination.topic}"
 
 
-def _named(config: StepConfig, to: Destination | Step) -> str:
+def _named_destination(config: StepConfig, to: Destination | Step) -> str:
     words = destination_in_words(config, to)
     return words if isinstance(to, Step) else f"{to.name}: {words}"
 
 
-def format_in_words(given: FormatSection) -> str:
+def format_in_words(section: FormatSection) -> str:
     """Returns a format of messages."""
-    match given:
+    match section:
         case CsvSection():
-            return f"csv ({given.column_separator.join(given.field_names)})"
+            return f"csv ({section.column_separator.join(section.field_names)})"
         case AvroSection():
-            return f"avro ({len(given.schemas)} schema{_s(given.schemas)})"
-    return given.type
+            return f"avro ({len(section.schemas)} schema{_plural_s(section.schemas)})"
+    return section.type
 
 
 def _all_blocks(config: StepConfig) -> dict[str, dict[str, list[str]]]:
     """Returns the description of each step, by its name."""
-    came: dict[str, str] = {}
+    predecessor: dict[str, str] = {}
     described = {}
     for location, step in config.steps:
         has_place = all(way == "error" for way in location)
-        blocks = _blocks(config, step, came.get(step.name), has_place=has_place)
+        blocks = _blocks(config, step, predecessor.get(step.name), has_place=has_place)
         described[step.name] = {title: list(facts) for title, facts in blocks}
-        came[step.destination.name] = f"the results of step {step.name}"
-        came |= {branch.name: f"branch {branch.name} of step {step.name}" for branch in step.branches}
-        came |= {step.error.name: f"what fails in step {step.name}"} if step.error else {}
+        predecessor[step.destination.name] = f"the results of step {step.name}"
+        predecessor |= {branch.name: f"branch {branch.name} of step {step.name}" for branch in step.branches}
+        predecessor |= {step.error.name: f"what fails in step {step.name}"} if step.error else {}
     return described
 
 
 def _blocks(
-    config: StepConfig, step: Step, came: str | None, *, has_place: bool
+    config: StepConfig, step: Step, predecessor: str | None, *, has_place: bool
 ) -> Iterator[tuple[str, Iterator[str]]]:
-    """Yields the description of a step. ``came``: the step before it; None for the source. ``has_place``: True if its
-    messages were on a topic, or failed after that."""
-    yield "source", _source(config, step, came)
+    """Yields the description of a step. ``predecessor``: the step before it; None for the source. ``has_place``: True
+    if its messages were on a topic, or failed after that."""
+    yield "source", _source(config, step, predecessor)
     yield "key", iter([key_in_words(step)])
     yield "window", _window(step)
     yield "rules", _rules(config, step)
@@ -214,53 +217,53 @@ def _blocks(
     yield "failures", _failures(config, step, ", -topic, -partition and -offset" if has_place else " and -topic")
 
 
-def _source(config: StepConfig, step: Step, came: str | None) -> Iterator[str]:
-    """Yields the description of the input. ``came``: the step before; None for the source."""
-    yield source_in_words(config) if came is None else came
+def _source(config: StepConfig, step: Step, predecessor: str | None) -> Iterator[str]:
+    """Yields the description of the input. ``predecessor``: the step before; None for the source."""
+    yield source_in_words(config) if predecessor is None else predecessor
     yield f"messages are {format_in_words(step.format.input)}"
     yield from _schemas(step.format.input)
-    gaps = missing(config)
-    if gaps and came is None:
+    gaps = missing_sections(config)
+    if gaps and predecessor is None:
         yield f"to run it, {' and '.join(gaps)} must be given too, here or with --with FILE"
 
 
-def _schemas(given: FormatSection) -> Iterator[str]:
-    if isinstance(given, AvroSection):
-        default = next((index for index, schema in enumerate(given.schemas) if schema.default), 0)
-        for index, schema in enumerate(given.schemas):
+def _schemas(section: FormatSection) -> Iterator[str]:
+    if isinstance(section, AvroSection):
+        default = next((index for index, schema in enumerate(section.schemas) if schema.default), 0)
+        for index, schema in enumerate(section.schemas):
             yield f"schema {schema}" + (", taken where the header schemaName is not given" if index == default else "")
 
 
 def _window(step: Step) -> Iterator[str]:
     yield f"one for each key; it opens with the key's first event; {_tasks(step.parallelism)} the keys"
-    yield from _when(step)
-    most = capacity_in_words(step.trigger.max_events, step.trigger.max_bytes)
-    yield f"at most {most} of keys, values and headers; when it is full it fires and clears, whatever else holds"
+    yield from _firing_facts(step)
+    capacity = capacity_in_words(step.trigger.max_events, step.trigger.max_bytes)
+    yield f"at most {capacity} of keys, values and headers; when it is full it fires and clears, whatever else holds"
 
 
-def _when(step: Step) -> Iterator[str]:
+def _firing_facts(step: Step) -> Iterator[str]:
     match step.trigger:
         case CountTriggerSection() as trigger:
             events = "1 event" if trigger.count == 1 else f"{trigger.count} events"
             yield f"fires at {events}, or at a timeout; then it is cleared"
-            yield from _timeouts(trigger.timeout, trigger.should_fire_at_processing_time)
+            yield from _timeout_facts(trigger.timeout, trigger.should_fire_at_processing_time)
         case DslTriggerSection() as trigger:
             yield f"after each event, which is in the window already, the rules {trigger} say:"
             yield "  continue: gather on; fire: aggregate and keep the events; purge: clear without aggregating;"
             yield "  fireAndPurge: aggregate and clear, and so does anything else that they say"
-            yield from _timeouts(trigger.timeout, trigger.should_fire_at_processing_time)
+            yield from _timeout_facts(trigger.timeout, trigger.should_fire_at_processing_time)
         case TimeTriggerSection() as trigger:
-            zone = _zone(trigger.time_pattern, trigger.zone)
+            zone = _zone_suffix(trigger.time_pattern, trigger.zone)
             yield f"fires once a day at {trigger.time} ({trigger.time_pattern}{zone}); then it is cleared"
-            yield from _daily(trigger.max_empty_intervals)
+            yield from _daily_facts(trigger.max_empty_intervals)
         case TimeFromEventTriggerSection() as trigger:
             yield f"fires once a day at the time that the rules {trigger} return; then it is cleared"
-            yield f"they write it {trigger.time_pattern}{_zone(trigger.time_pattern, trigger.zone)}"
+            yield f"they write it {trigger.time_pattern}{_zone_suffix(trigger.time_pattern, trigger.zone)}"
             yield "the latest event decides; a time that has passed today is meant for tomorrow"
-            yield from _daily(trigger.max_empty_intervals)
+            yield from _daily_facts(trigger.max_empty_intervals)
 
 
-def _timeouts(timeout: Duration, from_first: bool) -> Iterator[str]:
+def _timeout_facts(timeout: Duration, from_first: bool) -> Iterator[str]:
     after = "the last event or the first, which comes sooner" if from_first else "the last event"
     yield f"timeout: {timeout} after {after}; it fires and clears"
     yield f"an event exactly {timeout} after the last joins the window"
@@ -268,12 +271,13 @@ def _timeouts(timeout: Duration, from_first: bool) -> Iterator[str]:
         yield f"an event exactly {timeout} after the first opens the next window"
 
 
-def _daily(most: int | None) -> Iterator[str]:
+def _daily_facts(most_empty_days: int | None) -> Iterator[str]:
     yield "an event of that very moment is in the next window"
-    if most is None:
+    if most_empty_days is None:
         yield "keys without events are kept"
     else:
-        yield f"after {most} empty day{'' if most == 1 else 's'} in a row a key is forgotten, with its cache"
+        days = "1 empty day" if most_empty_days == 1 else f"{most_empty_days} empty days"
+        yield f"after {days} in a row a key is forgotten, with its cache"
 
 
 def _rules(config: StepConfig, step: Step) -> Iterator[str]:
@@ -289,7 +293,7 @@ def _rules(config: StepConfig, step: Step) -> Iterator[str]:
 
 
 def _results(config: StepConfig, step: Step) -> Iterator[str]:
-    yield _named(config, step.destination)
+    yield _named_destination(config, step.destination)
     for branch in step.branches:
         yield f"branch {branch.name}: {destination_in_words(config, branch)}"
     yield f"messages are {format_in_words(step.format.output)}"
@@ -300,17 +304,17 @@ def _failures(config: StepConfig, step: Step, suffix: str) -> Iterator[str]:
     if step.error is None:
         yield "the first event that fails stops the run; an error section would take it"
     else:
-        yield _named(config, step.error)
+        yield _named_destination(config, step.error)
         yield f"the events as they came, with the headers windbolt-reason{suffix}"
         if step.error_details == "type":
             yield "the reason is the type of what went wrong, and where; no texts of exceptions (errorDetails: type)"
 
 
-def _zone(pattern: str, zone: str) -> str:
+def _zone_suffix(pattern: str, zone: str) -> str:
     return "" if "X" in pattern or "x" in pattern or "Z" in pattern else f", {zone}"
 
 
-def _s(things: list[Any]) -> str:
+def _plural_s(things: list[Any]) -> str:
     return "" if len(things) == 1 else "s"
 
 

@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 
 from manager.keyed.assigned_windows import GatheredEvents
 from topologies.io.documents import brief, exact_float, no_constant, unique_pairs
-from topologies.io.formats.event_files import NO_BAD_ROWS, BadRows, Chunk, FileSplit, OneSplit, opened
+from topologies.io.formats.event_files import NO_BAD_ROWS, BadRows, Chunk, FileSplit, OneSplit, open_file
 from topologies.io.formats.lines import LongLine, blocks_of_lines
 from topologies.io.messages import MessageFormat, Unreadable, read_many
 from topologies.io.topics.declared import RECORD
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MESSAGE = format_schema(RECORD)
 """Columns of a received message, from Kafka or from a file."""
 MESSAGE_NAMES = tuple(RECORD.names)
-WEIGHED = ("key", "value", "headers")
+WEIGHED_COLUMNS = ("key", "value", "headers")
 """Columns whose bytes count for the capacity of a window."""
 
 KEY = "aggregation_key"
@@ -78,7 +78,7 @@ RULE_COLUMNS = ("topic", "key", "value", "headers")
 """The columns from which the event for a rule is made."""
 
 
-def sent(columns: pa.Schema) -> pa.Schema:
+def outgoing_columns(columns: pa.Schema) -> pa.Schema:
     """Returns the columns of outgoing messages, made from the columns of incoming messages."""
     schema = parse_schema(OUTPUT)
     return schema.append(columns.field(ID)) if ID in columns.names else schema
@@ -95,9 +95,9 @@ ReadingBolt = TypeVar("ReadingBolt", bound=ReadsMessages)
 
 def with_columns_of(bolt: ReadingBolt, inputs: Mapping[str, pa.Schema]) -> ReadingBolt:
     """Returns the bolt with the columns of its inputs. These are equal: either all have an id column, or none has."""
-    bound = copy(bolt)
-    bound.columns = next(iter(inputs.values()))
-    return bound
+    bolt_of_input = copy(bolt)
+    bolt_of_input.columns = next(iter(inputs.values()))
+    return bolt_of_input
 
 
 def message_rows(table: pa.Table) -> list[MessageRow]:
@@ -123,7 +123,7 @@ def header_texts(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
     return {pair["key"]: header_text(pair["value"]) for pair in pairs or ()}
 
 
-def decoded(value: bytes) -> str:
+def bytes_as_text(value: bytes) -> str:
     """Returns bytes as text; invalid UTF-8 is escaped."""
     return value.decode("utf-8", "backslashreplace")
 
@@ -141,8 +141,8 @@ def reason_of(error: Exception, details: Details = "full") -> str:
 # Reads files line by line; each line is a row with one binary column. Other code interprets the content.
 
 
-_BLOCK = 4 << 20
-_LONGEST = 64 << 20
+_BLOCK_BYTES = 4 << 20
+_LONGEST_LINE = 64 << 20
 """Most bytes in a line: a message of maximum size, and its envelope."""
 
 
@@ -162,8 +162,8 @@ class LinesFormat(OneSplit):
     ) -> Iterator[Chunk]:
         """Yields a chunk per block of lines."""
         row = 0
-        with opened(fs, split.path, "lines", streamed=True) as source:
-            for block in blocks_of_lines(source, split.path, "lines", _BLOCK, _LONGEST):
+        with open_file(fs, split.path, "lines", streamed=True) as source:
+            for block in blocks_of_lines(source, split.path, "lines", _BLOCK_BYTES, _LONGEST_LINE):
                 if isinstance(block, LongLine):
                     yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
                     row += 1
@@ -210,37 +210,37 @@ class OpenEnvelopes(BatchBolt):
         """Called with lines. Lines that are not envelopes are passed on unchanged, with the reason."""
         for line in batch.column("line").to_pylist():
             try:
-                yield self.opened(line)
+                yield self.open_line(line)
             except ValueError as error:
                 nothing = dict.fromkeys(MESSAGE_NAMES)
                 failed = {**nothing, "topic": self.topic, "value": line, "headers": [], KEY: None}
                 reason = f"the line is not an envelope: {reason_of(error, self.details)}"
                 yield Emit({**failed, REASON: reason}, stream=UNREADABLE)
 
-    def opened(self, line: bytes) -> MessageRow:
+    def open_line(self, line: bytes) -> MessageRow:
         """Returns the message in a line. Raises ValueError if it is not an envelope."""
         try:
-            given = json.loads(
+            envelope = json.loads(
                 line, object_pairs_hook=unique_pairs, parse_constant=no_constant, parse_float=exact_float
             )
         except RecursionError:
             raise ValueError("it is nested too deep") from None
-        if not isinstance(given, dict):
-            raise ValueError(f"expected an object, found {brief(given)}")
-        unknown = sorted(set(given) - _NAMES)
+        if not isinstance(envelope, dict):
+            raise ValueError(f"expected an object, found {brief(envelope)}")
+        unknown = sorted(set(envelope) - _NAMES)
         if unknown:
             raise ValueError(f"unknown {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(_NAMES))}")
-        if "value" not in given and "value_base64" not in given:
+        if "value" not in envelope and "value_base64" not in envelope:
             raise ValueError("it has no value")
-        topic = given.get("topic")
+        topic = envelope.get("topic")
         return {
-            "topic": self.topic if topic is None else _name("topic", topic),
-            "partition": _whole(given, "partition", 31),
-            "offset": _whole(given, "offset", 63),
-            "timestamp": _moment(given.get("timestamp")),
-            "key": _bytes(given, "key"),
-            "value": _bytes(given, "value", jsons=True),
-            "headers": list(_headers(given.get("headers"))),
+            "topic": self.topic if topic is None else _checked_text("topic", topic),
+            "partition": _unsigned(envelope, "partition", 31),
+            "offset": _unsigned(envelope, "offset", 63),
+            "timestamp": _timestamp(envelope.get("timestamp")),
+            "key": _bytes(envelope, "key"),
+            "value": _bytes(envelope, "value", allow_json=True),
+            "headers": list(_headers(envelope.get("headers"))),
         }
 
 
@@ -276,24 +276,26 @@ class CloseEnvelopes(BatchBolt):
     def execute(self, batch: pa.Table) -> EmittedRows:
         """Called with messages."""
         for row in batch.to_pylist():
-            headers = [{"key": header["key"], **_sealed("value", header["value"])} for header in row["headers"] or ()]
+            headers = [
+                {"key": header["key"], **_text_or_base64("value", header["value"])} for header in row["headers"] or ()
+            ]
             yield {
                 "topic": row["topic"],
-                **_sealed("key", row["key"]),
-                **_sealed("value", row["value"]),
+                **_text_or_base64("key", row["key"]),
+                **_text_or_base64("value", row["value"]),
                 "headers": headers,
             }
 
 
-def _sealed(name: str, value: bytes | None) -> MessageRow:
+def _text_or_base64(name: str, value: bytes | None) -> MessageRow:
     try:
         return {name: None if value is None else value.decode(), f"{name}_base64": None}
     except UnicodeDecodeError:
         return {name: None, f"{name}_base64": value}
 
 
-def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes | None:
-    value, encoded = given.get(name), given.get(f"{name}_base64")
+def _bytes(envelope: Mapping[str, Any], name: str, *, allow_json: bool = False) -> bytes | None:
+    value, encoded = envelope.get(name), envelope.get(f"{name}_base64")
     if encoded is not None:
         if value is not None:
             raise ValueError(f"expected {name} or {name}_base64, found both")
@@ -305,27 +307,27 @@ def _bytes(given: Mapping[str, Any], name: str, *, jsons: bool = False) -> bytes
         return None
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
-    if jsons:
+    if allow_json:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "surrogatepass")
     raise ValueError(f"{name}: expected a text, found {brief(value)}")
 
 
-def _name(name: str, value: object) -> str:
+def _checked_text(name: str, value: object) -> str:
     """Returns a text that a column can hold. Raises ValueError for others, since JSON may escape single surrogates."""
     if isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value):
         return value
     raise ValueError(f"{name}: expected a text, found {brief(value)}")
 
 
-def _whole(given: Mapping[str, Any], name: str, bits: int) -> int | None:
-    value = given.get(name)
+def _unsigned(envelope: Mapping[str, Any], name: str, bits: int) -> int | None:
+    value = envelope.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits):
         raise ValueError(f"{name}: expected a whole number, found {brief(value)}")
     return value
 
 
-def _moment(value: object) -> datetime | None:
+def _timestamp(value: object) -> datetime | None:
     if value is None:
         return None
     try:
@@ -350,13 +352,13 @@ def _headers(value: object) -> Iterator[MessageRow]:
     else:
         raise ValueError(f"headers: expected an object, or a list of {{key, value}}, found {brief(value)}")
     for header in pairs:
-        yield {"key": _name("headers", header.get("key")), "value": _bytes(header, "value")}
+        yield {"key": _checked_text("headers", header.get("key")), "value": _bytes(header, "value")}
 
 
 # Messages in columns as events for rules: many are read at once, and they become objects only here.
 
 
-Read: TypeAlias = Event | Unreadable
+EventOrError: TypeAlias = Event | Unreadable
 """A message as an event for rules, or the error of reading it."""
 
 _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
@@ -364,18 +366,18 @@ _MESSAGES_AT_ONCE, _BYTES_AT_ONCE = 2048, 1 << 20
 processor's cache."""
 
 
-def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[Read]:
+def read_messages(table: pa.Table, messages: MessageFormat) -> Iterator[EventOrError]:
     """Yields the messages of a table, which has at least the columns ``RULE_COLUMNS``; each is read on demand."""
-    return chain.from_iterable(_pieces(table.select(list(RULE_COLUMNS)), messages))
+    return chain.from_iterable(_read_in_pieces(table.select(list(RULE_COLUMNS)), messages))
 
 
-def _pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[Read]]:
-    step, any_headers = _at_once(table), has_headers(table)
-    for low in range(0, table.num_rows, step):
-        yield _read(table.slice(low, step), messages, any_headers=any_headers)
+def _read_in_pieces(table: pa.Table, messages: MessageFormat) -> Iterator[list[EventOrError]]:
+    step, any_headers = _messages_at_once(table), has_headers(table)
+    for start in range(0, table.num_rows, step):
+        yield _read_at_once(table.slice(start, step), messages, any_headers=any_headers)
 
 
-def readable(read: Iterable[Read]) -> list[Event]:
+def checked_events(read: Iterable[EventOrError]) -> list[Event]:
     """Returns the events. Raises Unreadable for the first message that could not be read."""
     events = list(read)
     for event in events:
@@ -393,30 +395,30 @@ class WindowEvents:
     def __init__(self, messages: MessageFormat) -> None:
         self._messages = messages
         self._source: EventSource | None = None
-        self._low = self._next = 0
-        self._ahead: list[Read] = []
+        self._start = self._next = 0
+        self._ahead: list[EventOrError] = []
         """The messages of the source from ``_low`` on; those before ``_next`` have been returned."""
 
     def of(self, window: TupleWindow) -> list[Event]:
         """Returns the messages of a window. Raises Unreadable for the first that cannot be read."""
         if not isinstance(window, TupleWindow) or not isinstance(window.members, range):
-            return readable(read_messages(window.table, self._messages))  # there are no messages after it to read
+            return checked_events(read_messages(window.table, self._messages))  # there are no messages after it to read
         members = window.members
         if (
             window.source is not self._source
             or members.start < self._next
-            or members.stop > self._low + len(self._ahead)
+            or members.stop > self._start + len(self._ahead)
         ):
             self._read_from(window.source, members)
         self._next = members.stop
-        return readable(self._ahead[members.start - self._low : members.stop - self._low])
+        return checked_events(self._ahead[members.start - self._start : members.stop - self._start])
 
     def _read_from(self, source: EventSource, members: range) -> None:
         """Reads the messages of a window, and some of the messages after it."""
         ahead = min(members.start + _MESSAGES_AT_ONCE, len(source)) if isinstance(source, GatheredEvents) else 0
         table = source.table(range(members.start, max(members.stop, ahead)))
-        self._source, self._low = source, members.start
-        read = table.slice(0, max(len(members), _at_once(table)))
+        self._source, self._start = source, members.start
+        read = table.slice(0, max(len(members), _messages_at_once(table)))
         self._ahead = list(read_messages(read, self._messages))
 
 
@@ -425,7 +427,7 @@ def has_headers(table: pa.Table) -> bool:
     return bool(pc.max(pc.list_value_length(table.column("headers"))).as_py())
 
 
-def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[Read]:
+def _read_at_once(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> list[EventOrError]:
     values = to_objects(table.column("value"))
     headers: list[dict[str, str]]
     if not any_headers:
@@ -436,7 +438,7 @@ def _read(table: pa.Table, messages: MessageFormat, *, any_headers: bool) -> lis
         headers = [header_texts(each) for each in pairs]
     topic = table.column("topic")
     topics = to_objects(topic.fill_null("") if topic.null_count else topic)
-    events: list[Read] = list(events_of(read, topics, _texts(table.column("key")), headers))
+    events: list[EventOrError] = list(events_of(read, topics, _texts(table.column("key")), headers))
     if Unreadable in map(type, read):
         return [value if type(value) is Unreadable else event for value, event in zip(read, events, strict=True)]
     return events
@@ -447,10 +449,10 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
     try:
         return to_objects(column.cast(pa.string()))
     except pa.ArrowInvalid:
-        return [None if value is None else decoded(value) for value in to_objects(column)]
+        return [None if value is None else bytes_as_text(value) for value in to_objects(column)]
 
 
-def _at_once(table: pa.Table) -> int:
+def _messages_at_once(table: pa.Table) -> int:
     """Returns how many messages of a table to read at once."""
     fitting: int = _BYTES_AT_ONCE * table.num_rows // max(int(table.nbytes), 1)
     return min(_MESSAGES_AT_ONCE, max(fitting, 1))
@@ -548,15 +550,15 @@ class ReadMessages(BatchBolt):
         """Yields the key of each message, or a function that computes it from the event, and may raise NoKey or
         RuleError."""
         if isinstance(self.key, DslKey):
-            return repeat(self._by_rule, batch.num_rows)
+            return repeat(self._key_by_rule, batch.num_rows)
         keys = keys_at_once(self.key, batch)
         if keys is not None:
             return iter(keys)
-        return (partial(self._by_columns, row) for row in message_rows(batch))
+        return (partial(self._key_by_columns, row) for row in message_rows(batch))
 
-    def _by_columns(self, row: MessageRow, event: Event) -> str:
-        return key_of(self.key, row, lambda: self._by_rule(event))
+    def _key_by_columns(self, row: MessageRow, event: Event) -> str:
+        return key_of(self.key, row, lambda: self._key_by_rule(event))
 
-    def _by_rule(self, event: Event) -> str:
+    def _key_by_rule(self, event: Event) -> str:
         assert self.rule is not None
         return self.rule.converted(as_key, self.rule(event))

@@ -329,7 +329,7 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
     """
     counted: tuple[str, ...] = ()
     if isinstance(returned, Iterator):
-        returned = collected(returned)
+        returned = collect_events(returned)
     if isinstance(returned, str) or returned is None:
         if returned == DECLINE:
             return Outputs([], counted=(DECLINED,))
@@ -339,7 +339,9 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
                 for index, event in enumerate(events)
             ]
             changes = targets(call.headers, len(outs), one_for_all=True)
-            return Outputs([_changed(out, change) for out, change in zip(outs, changes, strict=True)], unchanged=True)
+            return Outputs(
+                [_with_changes(out, change) for out, change in zip(outs, changes, strict=True)], unchanged=True
+            )
         counted = () if returned is None else (UNKNOWN_STATUS,)
         returned = call.out
     elif call.out is not None:
@@ -347,22 +349,24 @@ def as_outputs(returned: Any, call: Aggregation, events: Sequence[Event]) -> Out
     if returned is None:
         return Outputs([], counted=(*counted, EMPTIED))
     values = list(returned) if isinstance(returned, (list, tuple, Iterator)) else [returned]
-    outs = [_out(value) for value in values]
-    places = targets(call.headers, len(outs))
-    return Outputs([_sent(out, place) for out, place in zip(outs, places, strict=True)], counted=counted)
+    outs = [_checked_out(value) for value in values]
+    event_targets = targets(call.headers, len(outs))
+    return Outputs(
+        [_with_target(out, target) for out, target in zip(outs, event_targets, strict=True)], counted=counted
+    )
 
 
-def collected(returned: Iterator[Any]) -> Any:
+def collect_events(returned: Iterator[Any]) -> Any:
     """Returns the items of a generator as a list; a status as its return value takes precedence. A generator that
     yields nothing counts as its return value, or as None."""
     values: list[Any] = []
     if not isinstance(returned, Generator):
         for value in returned:  # list(returned) could not be interrupted
-            values.append(as_yielded(value))  # noqa: PERF401
+            values.append(copy_of_yielded(value))  # noqa: PERF401
         return values
     while True:
         try:
-            values.append(as_yielded(next(returned)))
+            values.append(copy_of_yielded(next(returned)))
         except StopIteration as end:
             status = end.value if isinstance(end.value, str) else None
             if status in (DECLINE, PASSTHROUGH) or not values:
@@ -374,7 +378,7 @@ def collected(returned: Iterator[Any]) -> Any:
             ) from None
 
 
-def as_yielded(value: Any) -> Any:
+def copy_of_yielded(value: Any) -> Any:
     """Returns a yielded event, copied if it is a dict, which the rule may reuse."""
     if isinstance(value, Out):
         headers = dict(value.headers) if isinstance(value.headers, dict) else value.headers
@@ -382,7 +386,7 @@ def as_yielded(value: Any) -> Any:
     return own_value(value)
 
 
-def _out(value: Any) -> Out:
+def _checked_out(value: Any) -> Out:
     if not isinstance(value, Out):
         if value is None:
             raise RuleError("None is among the events", do="leave it out, or write Out(None, key=...) for a tombstone")
@@ -394,29 +398,29 @@ def _out(value: Any) -> Out:
     return Out(value.value, key, headers, topic, branch)
 
 
-def _sent(out: Out, place: Target) -> Out:
+def _with_target(out: Out, target: Target) -> Out:
     """Returns an event with unset fields filled from HEADERS."""
-    if place == _OPEN:
+    if target == _NO_TARGET:
         return out
     return Out(
         out.value,
-        place.key if out.key is None else out.key,
-        {**place.headers, **(out.headers or {})},
-        place.topic if out.topic is None else out.topic,
-        place.branch if out.branch is None else out.branch,
+        target.key if out.key is None else out.key,
+        {**target.headers, **(out.headers or {})},
+        target.topic if out.topic is None else out.topic,
+        target.branch if out.branch is None else out.branch,
     )
 
 
-def _changed(out: Out, change: Target) -> Out:
+def _with_changes(out: Out, change: Target) -> Out:
     """Returns a passed-on event with the changes of HEADERS; its other headers stay."""
-    if change == _OPEN:
+    if change == _NO_TARGET:
         return out
     key = out.key if change.key is None else change.key
     headers = {**(out.headers or {}), **change.headers}
     return replace(out, key=key, headers=headers, topic=change.topic, branch=change.branch)
 
 
-_OPEN = Target()
+_NO_TARGET = Target()
 
 
 # Checks the results of rules for keys and times.

@@ -30,8 +30,8 @@ from topologies.step.rule_values import (
     as_key,
     as_outputs,
     as_time,
-    as_yielded,
-    collected,
+    collect_events,
+    copy_of_yielded,
 )
 from windowing.errors import ConfigError, WindboltError
 from windowing.settings.triggers import FireResult, TriggerCall
@@ -113,11 +113,11 @@ FORMS: dict[str, _Form] = {
 }
 
 
-def unclear_error(kind: Kind, place: str, name: str, own: Sequence[str]) -> ConfigError:
+def unclear_error(kind: Kind, place: str, name: str, public_names: Sequence[str]) -> ConfigError:
     """Returns the error for a file without the named function, or without an unnamed function that is clearly meant."""
     return ConfigError(
         f"{place} has no function {name!r}",
-        why=f"its functions are {', '.join(own)}" if own else "it has no public functions",
+        why=f"its functions are {', '.join(public_names)}" if public_names else "it has no public functions",
         do=f"write {FORMS[kind]}, or name another one: {os.path.basename(place)}:name",
     )
 
@@ -147,7 +147,7 @@ def module_of(file: str, source: str) -> ModuleType:
         return loaded
     with _LOADING:
         if (file, source) not in _LOADED:
-            _LOADED[file, source] = _run(file, source)
+            _LOADED[file, source] = _run_file(file, source)
         return _LOADED[file, source]
 
 
@@ -171,7 +171,7 @@ def error_on_one_line(error: BaseException) -> str:
     return f"{name}: {text:.300}" if text else name
 
 
-def _run(file: str, source: str) -> ModuleType:
+def _run_file(file: str, source: str) -> ModuleType:
     stem = os.path.splitext(os.path.basename(file))[0]
     digest = hashlib.sha256("\0".join((file, source)).encode(errors="replace")).hexdigest()
     name = f"windbolt_rule_{stem}_{digest[:12]}"
@@ -189,11 +189,11 @@ def _run(file: str, source: str) -> ModuleType:
         raise
     except BaseException as error:
         del sys.modules[name]
-        raise broken(file, error) from error
+        raise loading_error(file, error) from error
     return module
 
 
-def broken(file: str, error: BaseException) -> ConfigError:
+def loading_error(file: str, error: BaseException) -> ConfigError:
     """Returns the error for a rule file that cannot be compiled or run."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return ConfigError(
@@ -257,13 +257,13 @@ class Rule:
         Raises RuleError for every exception except KeyboardInterrupt, and if the call takes too long. Raises
         ConfigError if this process cannot find the function.
         """
-        function = self._function or self._imported()  # type: ignore[attr-defined]
+        function = self._function or self._import_function()  # type: ignore[attr-defined]
         try:
             return call(function, arguments, self.limit_seconds)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) or (isinstance(error, TooLong) and in_call()):
                 raise
-            raise self._failed(error) from error
+            raise self._failure(error) from error
 
     def converted(self, convert: Callable[..., Converted], *arguments: Any) -> Converted:
         """Converts a result of the rule. Raises RuleError for any exception, because an object may run code of its
@@ -304,16 +304,16 @@ class Rule:
                 do="install its module wherever the rule is called",
             ) from error
 
-    def _imported(self) -> Callable[..., Any]:
+    def _import_function(self) -> Callable[..., Any]:
         function: Callable[..., Any] | None = getattr(self._module(), self.name, None)
         if function is None:
             raise ConfigError(f"{self}: there is no {self.name!r}", do="install the same version on every machine")
         if self.kind == "dsl":
-            function = _collecting(function)
+            function = _collecting_generators(function)
         object.__setattr__(self, "_function", function)
         return function
 
-    def _failed(self, error: BaseException) -> RuleError:
+    def _failure(self, error: BaseException) -> RuleError:
         line, cause = line_in(error, self.file), error
         while line is None and isinstance(cause, TooLong) and cause.__context__ is not None:
             # It was raised again on its way here.
@@ -334,15 +334,15 @@ class Rule:
             return type(error).__name__
 
 
-def _collecting(function: Callable[..., Any]) -> Callable[..., Any]:
+def _collecting_generators(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the function of an aggregation rule with its generators collected, under the rule's time limit."""
 
     def collecting(events: Any, call: Any) -> Any:
         returned = function(events, call)
         if isinstance(returned, Iterator):
-            returned = collected(returned)
+            returned = collect_events(returned)
         if isinstance(call.out, Iterator):
-            call.out = [as_yielded(each) for each in call.out]
+            call.out = [copy_of_yielded(each) for each in call.out]
         return returned
 
     return collecting
@@ -394,9 +394,9 @@ def find_rule(named: NamedRule) -> tuple[str, str | None, bool]:
                     why='rules of source "file" are not allowed here, because they may run code from any folder',
                     do='put it below the folder of the rules and use source "classpath"',
                 )
-            return _file(kind, place, roots), name, True
+            return _file_in_folder(kind, place, roots), name, True
         case "classpath" if "/" in place or place.endswith((".py", ".tr")):
-            return _below(kind, place, roots), name, True
+            return _file_on_classpath(kind, place, roots), name, True
         case "classpath":
             return place, name, False
     raise ConfigError(f"source={source!r} of the {kind} rule {path!r}", do='use "file" or "classpath"')
@@ -407,33 +407,33 @@ def _split(path: str) -> tuple[str, str | None]:
     return (place, name) if place and name.isidentifier() else (path, None)
 
 
-def _file(kind: Kind, place: str, roots: Sequence[Path]) -> str:
+def _file_in_folder(kind: Kind, place: str, roots: Sequence[Path]) -> str:
     folder = os.fspath(roots[0]) if roots else os.curdir
-    file = os.path.abspath(os.path.join(folder, _python(place)))
+    file = os.path.abspath(os.path.join(folder, _as_python_file(place)))
     if not os.path.isfile(file):
-        raise _missing(kind, place, [file])
+        raise _missing_error(kind, place, [file])
     return file
 
 
-def _below(kind: Kind, place: str, roots: Sequence[Path]) -> str:
+def _file_on_classpath(kind: Kind, place: str, roots: Sequence[Path]) -> str:
     """Returns the file of a path on the classpath, below one of its folders."""
-    file, tried = file_below(roots, _python(place), f"the {kind} rule {place!r}")
+    file, tried = file_below(roots, _as_python_file(place), f"the {kind} rule {place!r}")
     if file is None:
-        raise _missing(kind, place, tried)
+        raise _missing_error(kind, place, tried)
     return file
 
 
-def _python(place: str) -> str:
+def _as_python_file(place: str) -> str:
     return f"{place.removesuffix('.tr')}.py" if place.endswith(".tr") else place
 
 
-def _missing(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
+def _missing_error(kind: Kind, place: str, tried: Sequence[str]) -> ConfigError:
     original = [file for file in (f"{path.removesuffix('.py')}.tr" for path in tried) if os.path.isfile(file)]
     if original:
         return ConfigError(
             f"the {kind} rule {original[0]} is in the original's language of rules",
             why="windbolt's rules are Python functions",
-            do=f"write {FORMS[kind]} into {os.path.basename(_python(original[0]))} beside it",
+            do=f"write {FORMS[kind]} into {os.path.basename(_as_python_file(original[0]))} beside it",
         )
     more = f" and in {len(tried) - 3} more folders" if len(tried) > 3 else ""
     return ConfigError(
@@ -456,14 +456,14 @@ def look_at_rule(named: NamedRule) -> Rule:
     bound at run time. Raises ConfigError if a check fails.
     """
     kind, (place, name, in_file) = named.kind, find_rule(named)
-    file = place if in_file else _file_of(kind, place)
+    file = place if in_file else _file_of_module(kind, place)
     if file is not None:
-        name = _checked(kind, place, name, _names(file))
+        name = _checked_name(kind, place, name, _names_bound_in(file))
     return Rule(kind, place, name or FORMS[kind].name, text_of(place) if in_file else None, named.limit_seconds)
 
 
 @dataclass
-class _Names:
+class _BoundNames:
     """The names bound at the top level of a file."""
 
     functions: dict[str, _Function] = field(default_factory=dict)
@@ -471,7 +471,7 @@ class _Names:
     others: set[str] = field(default_factory=set)
     """Imported or assigned names, which may be functions or not."""
 
-    def take(self, statements: Sequence[ast.stmt]) -> None:
+    def add(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
             match statement:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -487,7 +487,7 @@ class _Names:
                         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
                     )
                     for block in _blocks(statement):
-                        self.take(block)
+                        self.add(block)
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -499,31 +499,31 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
                 yield block
 
 
-def _names(file: str) -> _Names:
-    text, names = text_of(file), _Names()
+def _names_bound_in(file: str) -> _BoundNames:
+    text, names = text_of(file), _BoundNames()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text, file)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise broken(file, error) from error
-    names.take(tree.body)
+        raise loading_error(file, error) from error
+    names.add(tree.body)
     return names
 
 
-def _checked(kind: Kind, place: str, name: str | None, names: _Names) -> str:
+def _checked_name(kind: Kind, place: str, name: str | None, names: _BoundNames) -> str:
     """Returns the name of a rule's function. Raises ConfigError if the text shows that it is missing or unfit."""
-    own = [candidate for candidate in names.functions if not candidate.startswith("_")]
+    public_names = [candidate for candidate in names.functions if not candidate.startswith("_")]
     bound = {*names.functions, *names.classes, *names.others}
     if name is None:
         name = FORMS[kind].name
-        if name not in bound and len(own) == 1:
-            (name,) = own
+        if name not in bound and len(public_names) == 1:
+            (name,) = public_names
     function = names.functions.get(name)
     if name in names.others or (name not in bound and "*" in names.others):
         return name
     if function is None and name not in names.classes:
-        raise unclear_error(kind, place, name, own)
+        raise unclear_error(kind, place, name, public_names)
     why = "it is not a function of Python" if function is None else _misfit(kind, function)
     if why:
         raise unfit_error(kind, place, name, getattr(function, "lineno", None), why)
@@ -537,10 +537,10 @@ def _misfit(kind: Kind, function: _Function) -> str | None:
         return "it is async"
     if kind != "dsl" and any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(function)):
         return "it yields, and is to return"
-    given, wanted = function.args, len(FORMS[kind].parameters)
-    places = len(given.posonlyargs) + len(given.args)
-    fits = places - len(given.defaults) <= wanted and (places >= wanted or given.vararg is not None)
-    return None if fits and None not in given.kw_defaults else f"it has the parameters ({ast.unparse(given)})"
+    parameters, wanted = function.args, len(FORMS[kind].parameters)
+    positional = len(parameters.posonlyargs) + len(parameters.args)
+    fits = positional - len(parameters.defaults) <= wanted and (positional >= wanted or parameters.vararg is not None)
+    return None if fits and None not in parameters.kw_defaults else f"it has the parameters ({ast.unparse(parameters)})"
 
 
 def _own_nodes(function: _Function) -> Iterator[ast.AST]:
@@ -553,13 +553,13 @@ def _own_nodes(function: _Function) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _file_of(kind: Kind, module: str) -> str | None:
+def _file_of_module(kind: Kind, module: str) -> str | None:
     """Returns the Python file of a module; None if it has none. Enclosing packages are located, not imported."""
     folders: Sequence[str] | None = None
     spec: ModuleSpec | None = None
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
-        spec = None if count > 1 and folders is None else _spec(".".join(parts[:count]), folders)
+        spec = None if count > 1 and folders is None else _find_spec(".".join(parts[:count]), folders)
         if spec is None:
             raise ConfigError(
                 f"the {kind} rule {module!r} cannot be imported",
@@ -571,7 +571,7 @@ def _file_of(kind: Kind, module: str) -> str | None:
     return spec.origin if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 
-def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+def _find_spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         spec = finder.find_spec(name, folders)
         if spec is not None:
@@ -589,11 +589,11 @@ def load_rule(named: NamedRule) -> Rule:
     called.
     """
     place, name, in_file = find_rule(named)
-    load = _of_file if in_file else _of_module
+    load = _rule_of_file if in_file else _rule_of_module
     return load(named.kind, place, name, named.limit_seconds)
 
 
-def _of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
+def _rule_of_file(kind: Kind, file: str, name: str | None, limit: float) -> Rule:
     source = text_of(file)
     return Rule(kind, file, _function(kind, file, module_of(file, source), name), source, limit)
 
@@ -609,7 +609,7 @@ def text_of(file: str) -> str:
         ) from error
 
 
-def _of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:
+def _rule_of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:
     try:
         module = importlib.import_module(place)
     except KeyboardInterrupt:
@@ -625,17 +625,17 @@ def _of_module(kind: Kind, place: str, name: str | None, limit: float) -> Rule:
 
 def _function(kind: Kind, place: str, module: ModuleType, name: str | None) -> str:
     """Returns the name of the function to call."""
-    own = dict(_own_functions(module))
+    public_names = dict(_own_functions(module))
     if name is None:
         name = FORMS[kind].name
         if not callable(getattr(module, name, None)):
-            if len(own) != 1:
-                raise unclear_error(kind, place, name, list(own))
-            (name,) = own
+            if len(public_names) != 1:
+                raise unclear_error(kind, place, name, list(public_names))
+            (name,) = public_names
     function = getattr(module, name, None)
     if function is None:
-        raise unclear_error(kind, place, name, list(own))
-    _check(kind, place, name, function)
+        raise unclear_error(kind, place, name, list(public_names))
+    _check_function(kind, place, name, function)
     return name
 
 
@@ -646,7 +646,7 @@ def _own_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _check(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> None:
+def _check_function(kind: Kind, place: str, name: str, function: Callable[..., Any]) -> None:
     form = FORMS[kind]
     why = ""
     if not callable(function) or inspect.isclass(function) or inspect.isbuiltin(function):

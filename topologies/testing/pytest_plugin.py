@@ -148,9 +148,9 @@ class ScenarioItem(pytest.Item):
 
     def __init__(self, *, scenario: Scenario, place: ScenarioPlace, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        from topologies.scenarios.scenario_model import located
+        from topologies.scenarios.scenario_model import with_topology_path
 
-        self.scenario, self.place = located(scenario, self.path, self.config.rootpath), place
+        self.scenario, self.place = with_topology_path(scenario, self.path, self.config.rootpath), place
 
     def runtest(self) -> None:
         """Called by pytest to run the test."""
@@ -222,9 +222,9 @@ def _is_wanted(path: Path, config: pytest.Config) -> bool:
         return True
     if _FOLDER not in (config.rootpath.name, *relative.parts[:-1]):
         return False
-    from topologies.scenarios.scenario_model import speaks_of_scenarios
+    from topologies.scenarios.scenario_model import looks_like_scenarios
 
-    return speaks_of_scenarios(path)
+    return looks_like_scenarios(path)
 
 
 def _matches(path: Path, pattern: str) -> bool:
@@ -248,6 +248,6 @@ def _failure_text(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException
 
 def _picture(item: ScenarioItem, outcome: Outcome) -> str:
     """Returns the timeline in plain text; it ends with the differences."""
-    from topologies.scenarios.timeline import picture
+    from topologies.scenarios.timeline import timeline_text
 
-    return f"{item.place}: {item.scenario.name} is not as expected\n\n{picture(item.scenario, outcome.answer)}"
+    return f"{item.place}: {item.scenario.name} is not as expected\n\n{timeline_text(item.scenario, outcome.answer)}"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from topologies.graph.graph import Graph
 from topologies.run.options import Engine, EngineName, check_built, engine_of
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
-from topologies.scenarios.scenario_model import Problem, Scenario, load, located, read_scenario
-from topologies.scenarios.script import watched_topology
+from topologies.scenarios.scenario_answer import ReplayResult
+from topologies.scenarios.scenario_model import Problem, Scenario, load, read_scenario, with_topology_path
+from topologies.scenarios.script import scenario_topology
 from windowing.calls import checked_value
 from windowing.errors import (
     USER_EXCEPTIONS,
@@ -64,10 +64,10 @@ def replay(
     return replace(replayed.answer(), draw=lambda: _draw(to_replay, replayed))
 
 
-def _draw(scenario: Scenario, replayed: Replayed) -> str:
-    from topologies.scenarios.timeline import picture
+def _draw(scenario: Scenario, replayed: ReplayResult) -> str:
+    from topologies.scenarios.timeline import timeline_text
 
-    return picture(scenario, replayed)
+    return timeline_text(scenario, replayed)
 
 
 def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
@@ -82,7 +82,7 @@ def load_one(source: str | os.PathLike[str], *roots: Path) -> Scenario:
             f"{os.fspath(source)} holds {len(loaded)} scenarios",
             do="replay a file of several with `windbolt replay`, or give one of them as a dict",
         )
-    return located(loaded[0].scenario, Path(source), *roots)
+    return with_topology_path(loaded[0].scenario, Path(source), *roots)
 
 
 # Replays many scenarios independently: a failure is the outcome of one scenario and does not affect others.
@@ -97,7 +97,7 @@ _MALFORMED = (ConfigError, ScenarioError, TopologyError)
 class Outcome:
     """The outcome of a scenario: a result, or the reason why there is none."""
 
-    answer: Replayed
+    answer: ReplayResult
     malformed: str | None = None
     """Mistake in the scenario, or in the topology that it names; None without one."""
     printed: str = ""
@@ -159,7 +159,7 @@ def _malformed_outcome(scenario: Scenario, topology: Graph | None) -> Outcome | 
     printed = StringIO()
     try:
         with redirect_stdout(printed):
-            watched_topology(scenario, topology)
+            scenario_topology(scenario, topology)
     except USER_EXCEPTIONS as error:
         return _failed_outcome(scenario, error, printed.getvalue())
     return None
@@ -169,4 +169,4 @@ def _failed_outcome(scenario: Scenario, error: BaseException, printed: str = "")
     message = str(error) if isinstance(error, WindboltError) else f"{type(error).__name__}: {error}"
     trace = "".join(traceback.format_exception(error))
     malformed = message if isinstance(error, _MALFORMED) else None
-    return Outcome(Replayed(scenario.name, ok=False, differences=[message]), malformed, printed, trace)
+    return Outcome(ReplayResult(scenario.name, ok=False, differences=[message]), malformed, printed, trace)

@@ -136,7 +136,7 @@ class Drive:
         if crash is not None:
             self.crash(plan, crash)
         report = self.attempt(plan)
-        self.recording.note(batch, report)
+        self.recording.note_batch(batch, report)
         self.said.append({name: self.said_of(name, batch.advance.clock) for name in self.topology.windowed})
 
     def attempt(self, plan: BatchPlan) -> BatchReport:

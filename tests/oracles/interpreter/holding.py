@@ -23,7 +23,7 @@ from tests.oracles.interpreter.plain import Row
 from tests.oracles.interpreter.topology import Choices, Node, Topology, Unsaid, play, rules_of, source_of
 from tests.oracles.interpreter.values import Json, ids, milliseconds
 from topologies.scenarios.scenario_model import read_scenario
-from topologies.scenarios.script import watched_topology
+from topologies.scenarios.script import scenario_topology
 from windbolt import replay
 from windowing.errors import ConfigError, DataError, ScenarioError, TopologyError
 from windowing.settings.rules import LateAction
@@ -121,7 +121,7 @@ def refusal(made: Json) -> str | None:
         if "bolts" in made:
             written.build(made)
         else:
-            (watched_topology if source_of(made) is None else written.build_bare)(read_scenario(made))
+            (scenario_topology if source_of(made) is None else written.build_bare)(read_scenario(made))
     except (ConfigError, ScenarioError, TopologyError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return lines[min(1, len(lines) - 1)] if "problem" in lines[0] else lines[0]

@@ -28,7 +28,7 @@ from topologies.checkpoints.going_back import go_back
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.rescale import move_tasks
 from topologies.checkpoints.savepoint import take_savepoint
-from topologies.spark.frames import _packed
+from topologies.spark.frames import _pack_rows
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts, windowed
 from windowing import AggregateBolt, Spout
@@ -77,7 +77,7 @@ def expected_files(orders: Path, folder: Path) -> list[str]:
 def written_alone(frame: Any, built: Topology, checkpoint: Path) -> Any:
     """The query that a run whose client is dead has left behind."""
     place, schema = f"file://{checkpoint}/spouts/orders", built.spouts["orders"].outputs["default"]
-    writer = _packed(frame, schema).writeStream.format("parquet")
+    writer = _pack_rows(frame, schema).writeStream.format("parquet")
     writer = writer.option("path", f"{place}/rows").option("checkpointLocation", f"{place}/query")
     return writer.trigger(availableNow=True).start()
 

@@ -26,7 +26,7 @@ from tests.spark.tools import Trap, memory_rows
 from topologies.checkpoints.going_back import inspect
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.spark import connect_run, tables
-from topologies.spark.connect_run import connected
+from topologies.spark.connect_run import connect_session
 from windbolt import RunOptions, TopologyBuilder, run_local, run_on_spark, sinks, spouts
 from windowing import AggregateBolt, Bolt, Spout, Tuple, WindowedBolt
 from windowing.aggregates import count
@@ -271,7 +271,7 @@ def test_a_session_is_left_once_at_the_end_however_many_attempts_have_failed(
     monkeypatch.setattr(connect_run, "_WITHOUT_SERVER", WeakSet())
     monkeypatch.setattr(connect_run, "_leave", left.append)
     for _ in range(3):
-        with pytest.raises(UnreachableError), connected(mine, None, {}):
+        with pytest.raises(UnreachableError), connect_session(mine, None, {}):
             raise UnreachableError("the server does not answer")
     for called in at_exit:
         called()
@@ -294,8 +294,8 @@ def test_a_table_of_iceberg_is_refused_before_the_first_batch(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_orders(tmp_path / "orders", range(1))
-    there = tables._found
-    monkeypatch.setattr(tables, "_found", lambda *given: replace(there(*given), format="iceberg"))
+    there = tables._checked_table
+    monkeypatch.setattr(tables, "_checked_table", lambda *given: replace(there(*given), format="iceberg"))
     built = _counts(tmp_path / "orders", sink=sinks.table("refused_over_connect", format="parquet"))
     with pytest.raises(ConfigError, match="sink 'out' appends to refused_over_connect, a table of iceberg"):
         run_on_spark(built, RunOptions(str(tmp_path / "ck")), spark=session)

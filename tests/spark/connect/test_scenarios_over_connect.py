@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.places import SCENARIOS
 from tests.helpers.scenario_files import scenarios_in
 from tests.spark.cluster.playing import scenario_folders
-from topologies.scenarios.scenario_model import Loaded, Scenario, load
+from topologies.scenarios.scenario_model import LoadedScenario, Scenario, load
 from topologies.spark.spark_replay import replay_on_spark
 
 
@@ -33,6 +33,6 @@ def test_every_twentieth_scenario_holds(folder: str, session: Any, monkeypatch: 
     """All are answered in a session of Spark's own; only the way of jobs and rows is another here."""
     monkeypatch.chdir(SCENARIOS / folder)  # where their topologies are
     files = sorted(path for path in (SCENARIOS / folder).iterdir() if path.suffix in (".yaml", ".jsonl"))
-    chosen = [item.scenario for file in files for item in load(file) if isinstance(item, Loaded)][::20]
+    chosen = [item.scenario for file in files for item in load(file) if isinstance(item, LoadedScenario)][::20]
     assert chosen
     assert wrong(chosen, session) == []

@@ -18,7 +18,7 @@ from tests.spark.tools import run
 from topologies.engine.kafka_records import OffsetRange
 from topologies.io.kafka import KafkaSpout
 from topologies.spark import kafka_client
-from topologies.spark.java import compiled, made
+from topologies.spark.java import compile_class, new_object
 from topologies.spark.source import StreamSource
 from topologies.spark.workers.pool import TASKS
 from windbolt import TopologyBuilder, sinks, spouts
@@ -174,7 +174,7 @@ def test_where_a_partition_cannot_be_read_the_others_stay_connected(
         kafka.produce(topic, ["a", "b"], partition)
     reader = kafka_client.KafkaRanges(spark, {"in": KafkaSpout(kafka.servers, topics=(topic,))}, threads=2)
     (tmp_path / "Consumers.java").write_text(CONSUMERS, "utf-8")
-    consumers = made(spark, compiled(spark, tmp_path / "Consumers.java"))
+    consumers = new_object(spark, compile_class(spark, tmp_path / "Consumers.java"))
     before = consumers.connected()
 
     def read(*ends: int) -> None:

@@ -80,7 +80,7 @@ def test_the_records_are_those_that_spark_writes(
                 for each in sorted(records, key=lambda record: record.id)
             ]
         )
-        monkeypatch.setattr(runner, "MOST_ROWS", -1)
+        monkeypatch.setattr(runner, "MOST_ROWS_OF_DRIVER", -1)
     assert written == [True]
     assert len(found[0]) == 6
     assert found[0] == found[1]

@@ -93,7 +93,7 @@ class Played:
         self.sent += len(rows)
 
         def note(report: BatchReport) -> None:
-            self.recording.note(batch, report)
+            self.recording.note_batch(batch, report)
 
         clock, close = batch.advance.clock, batch.advance.close
         options = RunOptions(str(self.checkpoint), clock=lambda: clock, keep_open=not close, on_report=note)

@@ -215,7 +215,7 @@ def tried(format: str, folder: Path, spark: SparkSession, kind: type[Any]) -> No
     else:
         parent = spark.sql("SELECT parent_id FROM shop.undone.snapshots ORDER BY committed_at DESC LIMIT 1").collect()
         spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {parent[0][0]})")
-    with patch.object(tables, "_RECENT", 1):
+    with patch.object(tables, "_RECENT_COMMITS", 1):
         run_until(undone, folder / "undone", at_phase(2, "commit"))
     run(undone, folder / "undone")
     assert spark.table("shop.undone").count() == spark.table("shop.totals").count()

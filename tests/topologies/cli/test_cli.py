@@ -761,7 +761,7 @@ def test_a_demo_continues_only_one_that_was_stopped(
     folder.input.mkdir()
     folder.output.mkdir()
     if ended:
-        folder.finished()
+        folder.mark_finished()
     with console.capture() as capture:
         folder.prepare(settings, console, fresh=fresh)
     assert folder.output.exists() is kept

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.helpers.places import ROOT
-from topologies.cli.app import FILES, TEMPLATES, Example, app, make_project
+from topologies.cli.app import PROJECT_FILES, TEMPLATES, Example, app, make_project
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +117,11 @@ def test_every_template_is_used(project: Path, join: Path) -> None:
         for path in TEMPLATES.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert templates == {template for files in FILES.values() for template in files.values()}
+    assert templates == {template for files in PROJECT_FILES.values() for template in files.values()}
     for example, folder in ((Example.WINDOWS, project), (Example.JOIN, join)):
-        texts = {path: (folder / path).read_text(encoding="utf-8").replace("${{", "") for path in FILES[example]}
+        texts = {
+            path: (folder / path).read_text(encoding="utf-8").replace("${{", "") for path in PROJECT_FILES[example]
+        }
         assert not [path for path, text in texts.items() if "{{" in text]
 
 

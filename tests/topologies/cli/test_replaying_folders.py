@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from tests.helpers.places import ROOT
 from topologies.cli.app import app, make_project
-from topologies.cli.replay import folders_of, state_of
+from topologies.cli.replay import file_times, watched_folders
 from topologies.scenarios.scenario_model import load, scenario_files
 
 SCENARIO = {
@@ -88,20 +88,20 @@ def test_the_folders_of_scenarios_and_of_their_topologies_are_watched(tmp_path: 
     scenario = tests / "scenarios" / "late_order.yaml"
     # The topology is looked up beside the file, and in the current folder; one that is named is beside itself.
     reference = f"{tmp_path}/shop/topology.py:topology"
-    assert folders_of([tests], load(scenario), reference) >= {tests, tmp_path / "shop"}
-    assert folders_of([scenario], load(scenario), None) >= {tests / "scenarios"}
+    assert watched_folders([tests], load(scenario), reference) >= {tests, tmp_path / "shop"}
+    assert watched_folders([scenario], load(scenario), None) >= {tests / "scenarios"}
 
 
 def test_a_change_is_seen(tmp_path: Path) -> None:
     path = _write(tmp_path, "deep/a.json", SCENARIO)
-    before = state_of([tmp_path])
+    before = file_times([tmp_path])
     assert list(before) == [path]
     (tmp_path / "notes.txt").write_text("nothing that matters")
-    assert state_of([tmp_path]) == before
+    assert file_times([tmp_path]) == before
     os.utime(path, ns=(1, 1))
-    assert state_of([tmp_path]) != before
+    assert file_times([tmp_path]) != before
     path.unlink()
-    assert state_of([tmp_path]) == {}
+    assert file_times([tmp_path]) == {}
 
 
 @pytest.mark.extended

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from topologies.cli.checkpoint_commands import _print
+from topologies.cli.checkpoint_commands import _print_table
 from topologies.cli.consoles import in_words, say
 from topologies.cli.displays import HEARTBEAT, LineProgress, LiveProgress, accounts_table, print_summary
 from topologies.engine.report import BatchReport, BoltReport
@@ -274,7 +274,7 @@ def test_a_table_of_accounts_says_which_runs_it_is_about() -> None:
 def test_a_table_of_state_that_is_too_wide_comes_in_parts_that_begin_with_its_first_column() -> None:
     columns = {"bolt": ["minutes", "alarm"], **{f"column-{number}": [number, None] for number in range(20)}}
     console = terminal()
-    _print(console, pa.table(columns), 20)
+    _print_table(console, pa.table(columns), 20)
     shown = lines(console)
     assert max(map(len, shown)) <= 80
     parts = "\n".join(shown).split("\n\n")
@@ -286,7 +286,7 @@ def test_a_table_of_state_that_is_too_wide_comes_in_parts_that_begin_with_its_fi
 
 def test_a_column_of_state_that_is_wider_than_a_line_is_in_a_part_alone() -> None:
     console = terminal()
-    _print(console, pa.table({"a": [1], "b": ["x" * 60], "c": ["y" * 60], "d": [2]}), 20)
+    _print_table(console, pa.table({"a": [1], "b": ["x" * 60], "c": ["y" * 60], "d": [2]}), 20)
     assert [line.split() for line in lines(console) if line] == [
         ["a", "b"], ["1", "x" * 60], ["a", "c", "d"], ["1", "y" * 60, "2"]
     ]  # fmt: skip
@@ -294,5 +294,5 @@ def test_a_column_of_state_that_is_wider_than_a_line_is_in_a_part_alone() -> Non
 
 def test_in_a_pipe_each_row_of_state_is_one_line() -> None:
     console = Console(file=StringIO(), width=80)
-    _print(console, pa.table({f"column-{number}": [number] for number in range(20)}), 20)
+    _print_table(console, pa.table({f"column-{number}": [number] for number in range(20)}), 20)
     assert len(lines(console)) == 2

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from topologies.spark.spark_tasks import packed
+from topologies.spark.spark_tasks import pack_topology
 from windbolt import TopologyBuilder, spouts
 from windbolt.testing import prepared, run_bolt
 from windowing import (
@@ -245,4 +245,4 @@ def test_a_function_that_names_a_lock_cannot_be_sent_and_its_attribute_is_told()
     bolt = Holds(lambda: lock).with_tumbling_window("1m").with_timestamp_field("ts")
     builder.set_bolt("windows", bolt).global_grouping("events")
     with pytest.raises(WindboltError, match=r"Holds holds in self\.held what cannot be sent"):
-        packed(builder.build())
+        pack_topology(builder.build())

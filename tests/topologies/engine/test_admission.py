@@ -20,7 +20,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.source_splits import TableSource
 from topologies.engine.task_data import Rows
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import read_scenario
 from windbolt import (
     Arrival,
@@ -65,7 +65,7 @@ def stories(draw: st.DrawFn) -> Json:
     return {"name": "admission", "bolt": bolt, "steps": [*steps, {"close": True}]}
 
 
-def seen(answer: Replayed) -> list[Any]:
+def seen(answer: ReplayResult) -> list[Any]:
     found = answer.to_json()
     return [found[name] for name in ("windows", "late", "counts", "watermarks", "pending", "metrics")]
 

@@ -14,7 +14,7 @@ from tests.helpers.examples import sampled
 from tests.helpers.recut import run_cut
 from tests.topologies.engine.test_time_properties import EXAMPLES, Json, built, scenarios
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.testing.replaying import replay
 from windbolt import TopologyBuilder, sinks, spouts
@@ -26,7 +26,7 @@ from windowing.settings.kinds import Session
 from windowing.settings.panes import Panes
 
 
-def assert_they_follow(answer: Replayed) -> int:
+def assert_they_follow(answer: ReplayResult) -> int:
     """Each window of a key says what the one before it has lost; how many have lost something."""
     before: dict[str, list[str | None]] = {}
     lost = 0
@@ -256,7 +256,7 @@ def test_only_the_last_window_of_each_key_is_kept() -> None:
     from manager.storage.checkpoint import MemoryCheckpoint
     from topologies.engine.batch import BatchPlan, InProcessExecutor
     from topologies.engine.micro_batch import MicroBatch
-    from topologies.scenarios.script import ScriptSplit, script, watched_topology
+    from topologies.scenarios.script import ScriptSplit, scenario_topology, script
 
     steps: list[Json] = []
     for at in range(200):
@@ -266,7 +266,7 @@ def test_only_the_last_window_of_each_key_is_kept() -> None:
         "name": "long", "bolt": {"length": "10ms", "tumbling": True, "timestamp_field": "ts", "key": ["k"]},
         "steps": steps,
     })  # fmt: skip
-    step = MicroBatch(watched_topology(story), MemoryCheckpoint(), InProcessExecutor())
+    step = MicroBatch(scenario_topology(story), MemoryCheckpoint(), InProcessExecutor())
     most = 0
     for number, batch in enumerate(script(story)):
         split = ScriptSplit(tuple(arrival.to_json() for arrival in batch.arrivals))

@@ -26,7 +26,7 @@ from topologies.checkpoints.topology_fit import stored_task_counts
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.groupings import hash_rows
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_model import Loaded, Scenario, read_scenario
+from topologies.scenarios.scenario_model import LoadedScenario, Scenario, read_scenario
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Count, Session, TemporalJoin, TupleWindow, WindowedBolt, seconds
@@ -177,7 +177,7 @@ KEYED = [loaded for loaded in scenarios_in("**/*.yaml") if has_key(loaded.scenar
 
 
 @pytest.mark.parametrize("loaded", sampled(KEYED[::8], 2, lambda loaded: loaded.scenario.name))
-def test_scenarios_answer_the_same_where_all_keys_share_a_hash(loaded: Loaded) -> None:
+def test_scenarios_answer_the_same_where_all_keys_share_a_hash(loaded: LoadedScenario) -> None:
     scenario = loaded.scenario
     for given, cut in ((scenario, None), (scenario, 1), (crashing(scenario), None)):
         expected = answered(given, cut)

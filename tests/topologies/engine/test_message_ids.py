@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers.examples import examples
 from tests.helpers.recut import run_cut
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import read_scenario
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt, Count, Session, Silence, Snapshot, TemporalJoin, TupleWindow, WindowedBolt, seconds
@@ -84,7 +84,7 @@ def events_of(story: Json) -> list[Json]:
     return [step["event"] for step in story["steps"] if "event" in step]
 
 
-def answered(story: Json, *, close: bool = True, upto: int | None = None) -> Replayed:
+def answered(story: Json, *, close: bool = True, upto: int | None = None) -> ReplayResult:
     steps = story["steps"][:upto]
     try:
         return replay_locally(read_scenario({**story, "steps": [*steps, {"close": True}] if close else steps}))
@@ -93,11 +93,11 @@ def answered(story: Json, *, close: bool = True, upto: int | None = None) -> Rep
         raise
 
 
-def duplicates_of(answer: Replayed) -> list[str | None]:
+def duplicates_of(answer: ReplayResult) -> list[str | None]:
     return [event["id"] for event in answer.events if event["action"] == "duplicate"]
 
 
-def shown(answer: Replayed) -> list[Any]:
+def shown(answer: ReplayResult) -> list[Any]:
     return sorted((str(w["start"]), str(w["end"]), str(w.get("key")), w["events"]) for w in answer.windows)
 
 
@@ -147,7 +147,7 @@ def moved(story: Json, at: int) -> Json:
     return {**story, "steps": [*story["steps"][:at], *clock]}
 
 
-def moved_to(story: Json, at: int) -> Replayed:
+def moved_to(story: Json, at: int) -> ReplayResult:
     return answered(moved(story, at), close=False)
 
 
@@ -231,7 +231,7 @@ def two_inputs(bolt: WindowedBolt) -> Any:
     return builder.build()
 
 
-def rows_of(bolt: WindowedBolt, events: list[tuple[str, str, int, int, str]], *, ticks: bool) -> Replayed:
+def rows_of(bolt: WindowedBolt, events: list[tuple[str, str, int, int, str]], *, ticks: bool) -> ReplayResult:
     """The answer of a bolt to messages (stream, id, time, end and key), in one batch or in one for each."""
     steps: list[Json] = []
     for number, (stream, message, at, until, key) in enumerate(events):

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from topologies.cli.app import app
-from topologies.cli.displays import FRESH, LineProgress, LiveProgress, print_summary, time_table, time_words
+from topologies.cli.displays import MAX_SHOWN_DELAY, LineProgress, LiveProgress, print_summary, time_table, time_words
 from topologies.engine.report import BatchReport, BoltReport
 from topologies.topology import Topology
 from windbolt import RunOptions, Summary, TopologyBuilder, run_local, spouts
@@ -170,8 +170,8 @@ def test_the_delay_of_old_input_is_not_shown() -> None:
     _, reports, _ = run(topology)
     (name, bolt), *_ = reports[-1].bolts.items()
     assert bolt.delay is not None
-    assert "watermark delay" in time_words(replace(bolt, delay=FRESH))
-    old = replace(bolt, delay=FRESH + 1)
+    assert "watermark delay" in time_words(replace(bolt, delay=MAX_SHOWN_DELAY))
+    old = replace(bolt, delay=MAX_SHOWN_DELAY + 1)
     assert "watermark delay" not in time_words(old)
     assert time_table({name: replace(old, metrics={}, accounts={})}) is None
     late = replace(old, metrics={"late_input": 3}, accounts={})

@@ -22,7 +22,7 @@ from topologies.engine.task_data import SourceBatch
 from topologies.graph.graph import Graph
 from topologies.io.sinks import MemorySink
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import read_scenario
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import BatchBolt, Bolt, Tuple, TupleWindow, WindowedBolt, presets
@@ -221,7 +221,7 @@ def azure(draw: st.DrawFn) -> Json:
     return scenario
 
 
-def outcome(answer: Replayed) -> Json:
+def outcome(answer: ReplayResult) -> Json:
     """What an answer says, whatever batches it came in."""
     found = answer.to_json()
     return {

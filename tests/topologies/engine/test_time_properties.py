@@ -16,7 +16,7 @@ from tests.oracles import time_oracle
 from tests.oracles.units import duration
 from tests.oracles.window_oracle import EPOCH
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import Scenario, read_scenario
 from windowing.errors import ConfigError, TopologyError
 
@@ -281,7 +281,7 @@ def of_each_key(found: list[Json]) -> dict[str, list[Json]]:
     return grouped
 
 
-def assert_same(scenario: Json, answer: Replayed) -> None:
+def assert_same(scenario: Json, answer: ReplayResult) -> None:
     expected, found = time_oracle.answer(scenario), answer.to_json()
     settle_gaps(scenario, expected, found)
     if "substreams" in scenario["bolt"]:  # there is no watermark of the whole bolt
@@ -323,7 +323,7 @@ def read(scenario: Json) -> Scenario:
     return read_scenario(scenario)
 
 
-def built(scenario: Json) -> Replayed:
+def built(scenario: Json) -> ReplayResult:
     """The engine's answer; settings that do not go together are no example."""
     try:
         answer = replay_locally(read(scenario))

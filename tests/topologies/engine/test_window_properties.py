@@ -25,7 +25,7 @@ from topologies.graph.graph import Graph
 from topologies.graph.groupings import FieldsGrouping
 from topologies.scenarios.replay import Recording, replay_locally
 from topologies.scenarios.scenario_model import Scenario, read_scenario
-from topologies.scenarios.script import ScenarioSpout, ScriptedEvents, ScriptSplit, script, watched_topology
+from topologies.scenarios.script import ScenarioSpout, ScriptedEvents, ScriptSplit, scenario_topology, script
 from windbolt import TopologyBuilder
 from windowing import TupleWindow, WindowedBolt
 from windowing.schema import TIMESTAMP
@@ -159,7 +159,7 @@ def run_cut(found: Scenario, topology: Graph, chance: random.Random) -> Json:
 def test_the_engine_answers_the_same_with_its_batches_cut_anywhere(scenario: Json, seed: int) -> None:
     calm = {**scenario, "steps": [step for step in scenario["steps"] if "crash" not in step]}
     found = read_scenario(with_clock(calm))
-    assert_same(scenario, run_cut(found, watched_topology(found), random.Random(seed)), oracle.answer(scenario))
+    assert_same(scenario, run_cut(found, scenario_topology(found), random.Random(seed)), oracle.answer(scenario))
 
 
 # ---- parallel tasks

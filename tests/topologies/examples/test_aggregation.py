@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 from tests.helpers.places import CORPUS, ROOT, SCENARIOS
 from topologies.cli.app import app
 from topologies.step import Aggregation, Event, FireResult, NamedRule, Out, TriggerCall, load_rule
-from topologies.step.compile_step import messages_of, missing, step_problems
+from topologies.step.compile_step import messages_of, missing_sections, step_problems
 from topologies.step.config import AvroSection
 from topologies.step.config_files import StepConfig, load_step
 from topologies.step.rule_values import header_raw
@@ -45,7 +45,7 @@ def test_with_its_surroundings_the_step_is_well() -> None:
     result = _invoke("check", str(STEP), "--with", str(LOCAL))
     assert result.exit_code == 0, result.output
     assert "To run it" not in result.stdout
-    assert missing(load_step(STEP, overlays=[LOCAL])) == []
+    assert missing_sections(load_step(STEP, overlays=[LOCAL])) == []
 
 
 def test_its_own_absolute_schema_is_all_that_it_lacks() -> None:

@@ -295,14 +295,14 @@ def test_files_out_of_order_are_noticed(tmp_path: Path) -> None:
 
 def test_a_writer_that_comes_second_takes_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     span, target = timedelta(days=200), tmp_path / "flights"
-    move = data._move
+    move = data._move_into_place
 
     def slowly(fresh: Path, to: Path) -> None:
-        monkeypatch.setattr(data, "_move", move)
+        monkeypatch.setattr(data, "_move_into_place", move)
         write_flights(to, span)
         move(fresh, to)
 
-    monkeypatch.setattr(data, "_move", slowly)
+    monkeypatch.setattr(data, "_move_into_place", slowly)
     assert len(write_flights(target, span).arrivals) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["flights"]
 

@@ -12,7 +12,7 @@ import topologies.examples
 from topologies.graph.describing import topology_text
 from topologies.scenarios.named_topology import load_topology
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_model import Scenario, load, located
+from topologies.scenarios.scenario_model import Scenario, load, with_topology_path
 from topologies.scenarios.svg import svg
 from topologies.testing.policy_check import check_policy
 from windbolt import TupleWindow, WindowedBolt, replay
@@ -30,7 +30,7 @@ def scenario_of(rule: str) -> Scenario:
     path = FOLDER / f"{rule}.yaml"
     (loaded,) = load(path)
     scenario: Any = loaded.scenario  # type: ignore[union-attr]
-    return located(scenario, path)
+    return with_topology_path(scenario, path)
 
 
 def test_there_is_a_scenario_for_each_file() -> None:

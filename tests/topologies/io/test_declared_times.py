@@ -25,7 +25,7 @@ from topologies.io.file_spout import FileSpout, chunks_of
 from topologies.io.formats import FileSplit
 from topologies.io.formats.declared_times import form_of
 from topologies.io.formats.json import parse_values
-from topologies.io.formats.text_values import bad_of, cut_of
+from topologies.io.formats.text_values import bad_mask, cut_mask
 from topologies.io.topics.declared import RECORD
 from windbolt import TopologyBuilder, run_local, sinks, spouts
 from windowing import TupleWindow, WindowedBolt
@@ -50,8 +50,12 @@ def parsed(
 ) -> tuple[list[Any], list[bool], list[bool]]:
     values, flags = form_of(form).parse(pa.array(texts, pa.string()), kind)
     none = [False] * len(texts)
-    cut = None if flags is None else cut_of(flags)
-    return values.to_pylist(), none if flags is None else bad_of(flags).tolist(), none if cut is None else cut.tolist()
+    cut = None if flags is None else cut_mask(flags)
+    return (
+        values.to_pylist(),
+        none if flags is None else bad_mask(flags).tolist(),
+        none if cut is None else cut.tolist(),
+    )
 
 
 def by_python(form: str, text: str) -> datetime | None:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from topologies.engine.librdkafka import make_client, reading_settings, writing_settings
-from topologies.io.kafka import READING, WRITING, librdkafka_settings
+from topologies.io.kafka import READING_DEFAULTS, WRITING_DEFAULTS, librdkafka_settings
 from windowing.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -93,8 +93,8 @@ def test_what_has_no_equivalent_is_refused_without_its_value(option: str, value:
 
 
 def test_the_defaults_are_settings_that_librdkafka_has() -> None:
-    Consumer({"group.id": "any", **librdkafka_settings(READING)})
-    Producer(librdkafka_settings(WRITING))
+    Consumer({"group.id": "any", **librdkafka_settings(READING_DEFAULTS)})
+    Producer(librdkafka_settings(WRITING_DEFAULTS))
     with pytest.raises(KafkaException, match="No such configuration"):
         Producer(librdkafka_settings({"kafka.unheard.of": "1"}))
 

@@ -46,7 +46,7 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-WRAPS = reader._wraps()
+WRAPS = reader._arrow_wraps_times()
 """True with a version of Arrow whose times of ORC are not read."""
 REFUSES_TIMES = "would change those of some years"
 
@@ -115,7 +115,7 @@ def test_a_time_that_arrow_cannot_read_is_refused(tmp_path: Path, year: int) -> 
 
 def test_a_version_of_arrow_that_would_wrap_times_reads_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "a.orc", {"id": [1], "t": pa.array([MOMENT])})
-    monkeypatch.setattr(reader, "_wraps", lambda: True)
+    monkeypatch.setattr(reader, "_arrow_wraps_times", lambda: True)
     with pytest.raises(DataError, match=REFUSES_TIMES):
         rows_of(path, "t timestamp")
     assert rows_of(path, "id long")[0] == [{"id": 1}]

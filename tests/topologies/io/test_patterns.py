@@ -24,7 +24,7 @@ from topologies.checkpoints.spark_checkpoint import SourceLog
 from topologies.engine.source_splits import FileSource, file_splits, line_count, undecodable_names
 from topologies.io import paths, sinks, spouts
 from topologies.io.file_spout import FileSpout, FoundFile, WatchedFiles
-from topologies.io.paths import find, folders_before, leading, literal
+from topologies.io.paths import folders_before, literal, matching_entries, path_before_pattern
 from topologies.topology import Topology
 from windbolt import RunOptions, TopologyBuilder, run_local
 from windowing.errors import ConfigError
@@ -178,7 +178,7 @@ def test_an_object_whose_name_looks_like_options_is_read(in_store: S3) -> None:
     built = builder.build()
     (spout,) = built.spouts.values()
     assert isinstance(spout.spout, FileSpout)
-    files = spout.spout.listed()
+    files = spout.spout.list_files()
     assert sorted(each.path for each in files) == sorted(f"s3://bucket/{name}" for name in names)
     splits = [
         each for each in file_splits(built, [("in", each.path) for each in files], 8) if isinstance(each, FileSource)
@@ -197,7 +197,7 @@ def test_folders_of_a_store_are_listed_several_at_a_time(
     names = [f"parts/dt=2024-01-{day:02}/{file}.jsonl" for day in range(1, 9) for file in "ab"]
     for name in [*names, "parts/old/deep/1.jsonl"]:
         in_store.put(name, b"{}\n")
-    together, inside, asked = Barrier(8), paths._RemotePlace.inside, list[str]()
+    together, inside, asked = Barrier(8), paths._RemoteFolders.entries, list[str]()
 
     def listed(folders: Any, folder: str) -> list[paths.Entry]:
         asked.append(folder.rpartition("/")[2])
@@ -205,7 +205,7 @@ def test_folders_of_a_store_are_listed_several_at_a_time(
             together.wait(timeout=20)
         return inside(folders, folder)
 
-    monkeypatch.setattr(paths._RemotePlace, "inside", listed)
+    monkeypatch.setattr(paths._RemoteFolders, "entries", listed)
     found = {each.path.removeprefix("s3://bucket/") for each in _listed(f"s3://bucket/{path}")}
     assert found == set(names)
     assert "deep" not in asked
@@ -218,7 +218,7 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
     names = [f"wide/{above}/{below}/1.jsonl" for above in range(6) for below in range(6)]
     for name in names:
         in_store.put(name, b"{}\n")
-    lock, inside = Lock(), paths._RemotePlace.inside
+    lock, inside = Lock(), paths._RemoteFolders.entries
     now, most, asked = 0, 0, Counter[str]()
 
     def listed(folders: Any, folder: str) -> list[paths.Entry]:
@@ -232,7 +232,7 @@ def test_no_more_folders_of_a_store_are_listed_at_a_time_below_stars(
             with lock:
                 now -= 1
 
-    monkeypatch.setattr(paths._RemotePlace, "inside", listed)
+    monkeypatch.setattr(paths._RemoteFolders, "entries", listed)
     in_store.wait(0.01)
     found = {each.path.removeprefix("s3://bucket/") for each in _listed("s3://bucket/wide/*/**/*.jsonl")}
     assert found == set(names)
@@ -251,7 +251,7 @@ def test_a_store_is_asked_at_the_address_that_is_set_now(in_store: S3, monkeypat
 
 
 def _listed(path: str) -> list[FoundFile]:
-    return spouts.files(path, SCHEMA, format="jsonl").listed()
+    return spouts.files(path, SCHEMA, format="jsonl").list_files()
 
 
 def test_a_local_run_reads_these_files(project: Path) -> None:
@@ -338,7 +338,7 @@ def test_brackets_and_braces_that_are_not_closed_stand_for_themselves(project: P
         (project / name).mkdir()
         (project / name / "1.jsonl").write_text("{}\n")
         for path in (name, f"{name}/*.jsonl", f"{literal(name)}/*.jsonl"):
-            assert [shown(each.path, project) for each in find([path])] == [f"{name}/1.jsonl"], path
+            assert [shown(each.path, project) for each in matching_entries([path])] == [f"{name}/1.jsonl"], path
 
 
 def test_the_folder_before_a_pattern(project: Path) -> None:
@@ -346,7 +346,7 @@ def test_the_folder_before_a_pattern(project: Path) -> None:
         ("in/*.jsonl", "in", True), ("in", "in", False), ("in [2024]/x", "in [2024]/x", False),
         ("in [[]2024]/*", "in [2024]", True), ("{in/a,in/b}/*", "in", True), ("*", ".", True),
     ]:  # fmt: skip
-        assert leading(path) == (os.path.normpath(project / folder), is_pattern)
+        assert path_before_pattern(path) == (os.path.normpath(project / folder), is_pattern)
 
 
 PIECES = ["a", "b", "*", "?", "[ab]", "[!a]", "[[]", "{a,b}", "{a*,}", "-", "["]
@@ -391,7 +391,7 @@ def test_what_is_passed_over_is_so_below_partition_folders_and_unless_a_pattern_
         (tmp_path / name).write_text("{}\n")
 
     def names(path: str) -> set[str]:
-        return {os.path.basename(each.path) for each in find([str(tmp_path / path)])}
+        return {os.path.basename(each.path) for each in matching_entries([str(tmp_path / path)])}
 
     assert names("") == {"1.jsonl", "4.jsonl"}
     assert names("*/*.jsonl") == {"4.jsonl", "7.jsonl"}
@@ -408,13 +408,13 @@ def test_stars_for_folders_do_not_go_through_links(tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to("real")
     (tmp_path / "real/up").symlink_to("..")
     root = str(tmp_path)
-    assert [each.path for each in find([f"{root}/**/*.jsonl"])] == [f"{root}/real/deep/1.jsonl"]
-    assert [each.path for each in find([f"{root}/current/**"])] == [f"{root}/current/deep/1.jsonl"]
+    assert [each.path for each in matching_entries([f"{root}/**/*.jsonl"])] == [f"{root}/real/deep/1.jsonl"]
+    assert [each.path for each in matching_entries([f"{root}/current/**"])] == [f"{root}/current/deep/1.jsonl"]
     (tmp_path / "days/dt=1").mkdir(parents=True)
     (tmp_path / "days/dt=1/2.jsonl").write_text("{}\n")
     (tmp_path / "days/dt=latest").symlink_to("dt=1")
     for path in ("days/**", "days/**/*.jsonl", "**/days/**"):
-        assert [each.path for each in find([f"{root}/{path}"])] == [f"{root}/days/dt=1/2.jsonl"], path
+        assert [each.path for each in matching_entries([f"{root}/{path}"])] == [f"{root}/days/dt=1/2.jsonl"], path
 
 
 PARTS = {"**": "(?:[^/]+/)*", "a": "a/", "*": "[^/]*/", "dt=*": "dt=[^/]*/"}
@@ -437,14 +437,18 @@ def test_links_in_circles_are_no_input_and_no_error(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text("{}\n")
     (tmp_path / ".lock").symlink_to(".lock")
     (tmp_path / "dt=1").symlink_to(".")
-    assert {os.path.basename(each.path) for each in find([str(tmp_path)])} == {"1.jsonl", ".lock"}
+    assert {os.path.basename(each.path) for each in matching_entries([str(tmp_path)])} == {"1.jsonl", ".lock"}
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "2.jsonl").write_text("{}\n")
     (tmp_path / "dt=2").symlink_to("real")
-    assert {os.path.basename(each.path) for each in find([str(tmp_path)])} == {"1.jsonl", ".lock", "2.jsonl"}
+    assert {os.path.basename(each.path) for each in matching_entries([str(tmp_path)])} == {
+        "1.jsonl",
+        ".lock",
+        "2.jsonl",
+    }
     (tmp_path / "really").mkdir()
     (tmp_path / "really/dt=3").symlink_to("../real")  # whose name begins as that of the folder with the link
-    assert [os.path.basename(each.path) for each in find([str(tmp_path / "really")])] == ["2.jsonl"]
+    assert [os.path.basename(each.path) for each in matching_entries([str(tmp_path / "really")])] == ["2.jsonl"]
 
 
 def test_folders_that_link_to_each_other_are_read_once(tmp_path: Path) -> None:
@@ -453,7 +457,7 @@ def test_folders_that_link_to_each_other_are_read_once(tmp_path: Path) -> None:
         (tmp_path / folder / file).write_text("{}\n")
     (tmp_path / "a/dt=1").symlink_to("../b")
     (tmp_path / "b/h=1/x=1").symlink_to("../../a")
-    found = sorted(os.path.relpath(each.path, tmp_path) for each in find([str(tmp_path / "a")]))
+    found = sorted(os.path.relpath(each.path, tmp_path) for each in matching_entries([str(tmp_path / "a")]))
     assert found == ["a/1.jsonl", "a/dt=1/2.jsonl", "a/dt=1/h=1/3.jsonl"]
 
 

@@ -25,7 +25,7 @@ from tests.helpers.examples import examples
 from topologies.engine.kafka_records import Records
 from topologies.engine.report import BatchReport
 from topologies.io.formats import FileSplit, file_format
-from topologies.io.formats.text_values import cut_of, parse_text
+from topologies.io.formats.text_values import cut_mask, parse_text
 from topologies.run import run_metrics
 from windbolt import RunOptions, TopologyBuilder, run_local, sinks, spouts
 from windowing import AggregateBolt, BatchBolt, Bolt, Emit, TupleWindow, WindowedBolt, aggregates
@@ -175,7 +175,7 @@ def test_text_is_cut_by_its_digits_alone(fractions: list[str]) -> None:
     spelled = [f"1969-12-31 23:59:59{'.' * bool(each)}{each}" for each in fractions]
     times, flags = parse_text(pa.array([*spelled, None, "no time"]), TIMESTAMP)
     assert times.cast(pa.int64()).to_pylist()[:-2] == [-1_000_000 + int(each[:6].ljust(6, "0")) for each in fractions]
-    cut = None if flags is None else cut_of(flags)
+    cut = None if flags is None else cut_mask(flags)
     expected = [bool(each[6:].strip("0")) for each in fractions]
     assert (cut is not None and cut.tolist()[:-2]) or [False] * len(expected) == expected
 

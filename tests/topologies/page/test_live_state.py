@@ -14,7 +14,7 @@ from tests.helpers.scraping import get, health, scrape
 from tests.topologies.page.shown import held, state, why
 from topologies.engine.batch import Context
 from topologies.page import run_view, site
-from topologies.page.run_view import MOST, Points
+from topologies.page.run_view import MOST_POINTS, Points
 from topologies.page.site import BATCHES
 from topologies.run.options import Address
 from topologies.run.summary import AdviceLimits
@@ -117,8 +117,8 @@ def test_what_was_looked_up_too_early_is_told_once_more(
             assert early["sinks"] == first["sinks"], "the folder was listed a moment ago"
             assert early["bolts"]["counts"]["open"] == first["bolts"]["counts"]["open"]
             first = {**early, "points": [first["points"][-1], *early["points"]]}
-        monkeypatch.setattr(run_view, "_AT_LEAST", 0.0)
-        monkeypatch.setattr(run_view, "_TIMES", 0)
+        monkeypatch.setattr(run_view, "_LEAST_PAUSE_SECONDS", 0.0)
+        monkeypatch.setattr(run_view, "_PAUSE_FACTOR", 0)
         monkeypatch.setattr(site, "WINDOWS_SECONDS", 0.0)
         whole = state(port, version=early["version"])
         assert whole["sinks"][0]["files"]["count"] == len(list((folder / "out").glob("*.jsonl")))
@@ -324,13 +324,13 @@ def test_a_run_that_has_not_begun(folder: Path, port: int) -> None:
 
 def test_points_are_thinned_out() -> None:
     points = Points()
-    for number in range(10 * MOST):
+    for number in range(10 * MOST_POINTS):
         points.add({"batch": number})
     kept = [point["n"] for point in points]
-    assert len(kept) <= MOST
+    assert len(kept) <= MOST_POINTS
     assert kept[0] == 0
-    assert kept[-100:] == list(range(10 * MOST - 100, 10 * MOST))
+    assert kept[-100:] == list(range(10 * MOST_POINTS - 100, 10 * MOST_POINTS))
     assert kept == sorted(set(kept))
     gaps = [after - before for before, after in pairwise(kept)]
     assert set(gaps[:-120]) <= {16}, "at equal distances"
-    assert BATCHES < MOST
+    assert BATCHES < MOST_POINTS

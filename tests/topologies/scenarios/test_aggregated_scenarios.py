@@ -15,9 +15,9 @@ from tests.helpers.recut import crashing, differences, run_cut
 from tests.helpers.scenario_files import scenarios_in
 from topologies.scenarios import scenario_bolt
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import Scenario
-from topologies.scenarios.script import watched_topology
+from topologies.scenarios.script import scenario_topology
 from windowing import AggregateBolt
 from windowing.aggregates import count
 
@@ -50,7 +50,7 @@ def without_changes(scenario: Scenario) -> Scenario:
 
 
 def is_summed(scenario: Scenario) -> bool:
-    return any(part.partial_sums is not None for part in watched_topology(scenario).windowed.values())
+    return any(part.partial_sums is not None for part in scenario_topology(scenario).windowed.values())
 
 
 def can_be_cut(scenario: Scenario) -> bool:
@@ -78,5 +78,5 @@ def test_every_scenario_holds_after_a_crash_at_every_step(scenario: Scenario) ->
 @pytest.mark.parametrize("scenario", sampled(BARE[2::2], 10, name_of))
 def test_every_scenario_holds_wherever_pieces_end(scenario: Scenario) -> None:
     if can_be_cut(scenario):
-        answer: Replayed = run_cut(scenario, random.Random(1))
+        answer: ReplayResult = run_cut(scenario, random.Random(1))
         assert not differences(without_changes(scenario), answer)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.helpers.places import SCENARIOS
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_model import Loaded, load, read_scenario
+from topologies.scenarios.scenario_model import LoadedScenario, load, read_scenario
 from topologies.scenarios.timeline import TableTimes, arrival_table
 
 NOON = 1_704_110_400_000_000  # 2024-01-01T12:00:00Z
@@ -29,7 +29,7 @@ def rows(scenario: Any, width: int = 120) -> list[list[str]]:
 
 def first(path: str) -> Any:
     item = next(iter(load(SCENARIOS / path)))
-    assert isinstance(item, Loaded), item
+    assert isinstance(item, LoadedScenario), item
     return item.scenario
 
 

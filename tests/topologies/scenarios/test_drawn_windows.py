@@ -8,7 +8,7 @@ import pytest
 
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
-from topologies.scenarios.timeline import picture
+from topologies.scenarios.timeline import timeline_text
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import Deduplicate, Session, Silence, TupleWindow, WindowedBolt
@@ -24,14 +24,14 @@ class Sizes(WindowedBolt):
 def drawn(scenario: dict[str, Any], topology: Topology | None = None) -> list[str]:
     """The lines of the windows, with single spaces."""
     read = read_scenario(scenario)
-    text = picture(read, replay_locally(read, topology))
+    text = timeline_text(read, replay_locally(read, topology))
     return [" ".join(line.split()) for line in text.splitlines() if line.strip().startswith("#")]
 
 
 def shown(scenario: dict[str, Any], topology: Topology | None = None) -> str:
     """The picture, with single spaces."""
     read = read_scenario(scenario)
-    return " ".join(picture(read, replay_locally(read, topology)).split())
+    return " ".join(timeline_text(read, replay_locally(read, topology)).split())
 
 
 def topology() -> Topology:
@@ -94,7 +94,7 @@ def test_a_window_of_one_moment_is_at_that_moment() -> None:
 def test_with_several_bolts_a_tick_names_the_one_whose_watermark_it_is_and_each_has_its_accounts() -> None:
     steps = [{"event": {"id": "a", "ts": 1_000}, "stream": "orders"}, {"tick": "watermark"}, {"close": True}]
     read = read_scenario({"name": "s", "topology": "t", "steps": steps})
-    lines = picture(read, replay_locally(read, topology())).splitlines()
+    lines = timeline_text(read, replay_locally(read, topology())).splitlines()
     (tick,) = (line for line in lines if line.startswith("tick (visits)"))
     assert tick.endswith("watermark 1000")
     text = shown({"name": "s", "topology": "t", "steps": steps}, topology())

@@ -15,10 +15,10 @@ from pydantic import BaseModel
 
 from topologies.io import sinks, spouts
 from topologies.scenarios.replay import judge, replay_locally
-from topologies.scenarios.scenario_answer import Replayed
+from topologies.scenarios.scenario_answer import ReplayResult
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.scenario_values import Expect, ExpectedEvent, ExpectedPane, ExpectedWindow, Includes
-from topologies.scenarios.script import add_bare_bolt, watched_topology
+from topologies.scenarios.script import add_bare_bolt, scenario_topology
 from topologies.testing.replaying import replay
 from topologies.topology import Topology, TopologyBuilder
 from windowing import AggregateBolt
@@ -110,7 +110,7 @@ def _ask(which: str, expect: dict[str, Any], place: str = "end") -> bool | None:
         given["steps"] = [*given["steps"], {"expect": expect}, {"close": True}]
     try:
         scenario = read_scenario(given)
-        watched_topology(scenario, _topology(which))  # checks the names, as a replay does
+        scenario_topology(scenario, _topology(which))  # checks the names, as a replay does
         judged = judge(scenario, _replayed(which)) if place == "end" else replay(given, _topology(which))
     except ScenarioError:
         return None
@@ -125,7 +125,7 @@ def _topology(which: str) -> Topology | None:
 
 
 @cache
-def _replayed(which: str) -> Replayed:
+def _replayed(which: str) -> ReplayResult:
     return replay_locally(read_scenario({"name": which, **SCENARIOS[which]}), _topology(which))
 
 

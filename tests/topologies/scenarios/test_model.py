@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from topologies.scenarios.replay import compare, judge
-from topologies.scenarios.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, Replayed
-from topologies.scenarios.scenario_model import Loaded, Problem, Scenario, load, read_scenario
+from topologies.scenarios.scenario_answer import AnswerEvent, AnswerPane, AnswerWindow, ReplayResult
+from topologies.scenarios.scenario_model import LoadedScenario, Problem, Scenario, load, read_scenario
 from topologies.scenarios.scenario_values import EventStep
 from topologies.scenarios.timeline import timeline
 from windbolt import replay
@@ -71,7 +71,7 @@ def window(
     )
 
 
-def drawn(of: Scenario, answer: Replayed, width: int = 100, encoding: str = "utf-8") -> str:
+def drawn(of: Scenario, answer: ReplayResult, width: int = 100, encoding: str = "utf-8") -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     Console(file=file, width=width).print(timeline(of, answer))
     file.flush()
@@ -119,7 +119,7 @@ class TestScenario:
         bolt = scenario(bolt={"length": 5, "sliding": "10s", "lag": "1ms", "bounds": "[start, end)"}, steps=[]).bolt
         assert bolt is not None
         assert (bolt.length, bolt.sliding) == (Count(5), Duration(10_000_000))
-        assert bolt.single == {"lag": Duration(1000), "bounds": Bounds.START}
+        assert bolt.single_settings == {"lag": Duration(1000), "bounds": Bounds.START}
 
     def test_what_may_be_left_out_is_filled(self):
         read = scenario(steps=[{"event": {"ts": 1}}, {"tick": "watermark"}, {"event": {"ts": 2, "id": 7}}])
@@ -316,7 +316,7 @@ class TestScenario:
 
 
 class TestLoading:
-    def read(self, tmp_path: Path, name: str, text: str) -> list[Loaded | Problem]:
+    def read(self, tmp_path: Path, name: str, text: str) -> list[LoadedScenario | Problem]:
         (tmp_path / name).write_text(text, encoding="utf-8")
         return list(load(tmp_path / name))
 
@@ -329,33 +329,33 @@ class TestLoading:
             json.dumps(given(name="b")),
         ]
         items = self.read(tmp_path, "s.jsonl", "\n".join(lines) + "\n")
-        assert [type(item) for item in items] == [Loaded, Problem, Problem, Loaded]
+        assert [type(item) for item in items] == [LoadedScenario, Problem, Problem, LoadedScenario]
         assert [item.place.line for item in items] == [1, 3, 4, 5]
         assert "s.jsonl:3: expected JSON, found a mistake at column" in str(items[1])
         assert str(items[2]).endswith("s.jsonl:4: name: expected a text, found 3")
 
     def test_json_holds_one_or_a_list(self, tmp_path):
-        assert [type(item) for item in self.read(tmp_path, "one.json", json.dumps(given()))] == [Loaded]
+        assert [type(item) for item in self.read(tmp_path, "one.json", json.dumps(given()))] == [LoadedScenario]
         items = self.read(tmp_path, "list.json", json.dumps([given(), 5, given(name="b")]))
-        assert [type(item) for item in items] == [Loaded, Problem, Loaded]
+        assert [type(item) for item in items] == [LoadedScenario, Problem, LoadedScenario]
         assert str(items[1]).endswith("list.json[1]: expected a scenario (a mapping with name, bolt, steps), found 5")
 
     def test_yaml_holds_one_documents_or_a_list(self, tmp_path):
         one = "name: {}\nbolt: {{length: 10s, timestamp_field: ts}}\nsteps: [{{event: {{ts: 1}}}}]\n"
         documents = self.read(tmp_path, "s.yaml", f"{one.format('a')}---\n{one.format('b')}---\n")
-        assert [(item.scenario.name, item.place.line) for item in documents if isinstance(item, Loaded)] == [
+        assert [(item.scenario.name, item.place.line) for item in documents if isinstance(item, LoadedScenario)] == [
             ("a", 1),
             ("b", 5),
         ]
         items = self.read(tmp_path, "s.yml", "- {name: a, bolt: {length: 1}, steps: []}\n- {name: b}\n")
-        assert isinstance(items[0], Loaded)
+        assert isinstance(items[0], LoadedScenario)
         assert ":2[1] (b)" in str(items[1])
 
     def test_yaml_scalars_are_those_of_json(self, tmp_path):
         event = "{id: e1, ts: 2024-01-01T06:00:00.000001Z, at: 6:00:03, no: no, n: 1e3, name: nan, empty: }"
         text = f"name: a\nbolt: {{length: 10s, timestamp_field: ts}}\nsteps: [{{event: {event}}}]\n"
         (item,) = self.read(tmp_path, "s.yaml", text)
-        assert isinstance(item, Loaded), item
+        assert isinstance(item, LoadedScenario), item
         step = item.scenario.event_steps[0]
         assert item.scenario.event_time(step) == SIX * 1000 + 1
         assert {**step.event, "id": 0, "ts": 0} == {
@@ -396,7 +396,7 @@ class TestLoading:
 
 
 class TestComparison:
-    answer = Replayed(
+    answer = ReplayResult(
         "a",
         windows=[window(0, 10_000, "e1 e2"), window(10_000, 20_500, "e3", "e3", "e1 e2")],
         late=["e4"],
@@ -476,7 +476,7 @@ class TestComparison:
             assert difference.startswith(text)
         assert judge(scenario(expect=expect), self.answer).ok is False
 
-    marked = Replayed(
+    marked = ReplayResult(
         "a",
         windows=[
             {
@@ -546,7 +546,7 @@ class TestComparison:
 
     def test_the_answer_on_paper_is_json_in_milliseconds(self):
         keyed: AnswerWindow = {**window(None, FOREVER, "e1"), "task": 1, "key": Decimal("1.50")}
-        paper = Replayed("a", windows=[keyed], watermarks=[1500, None], outputs=self.answer.outputs).to_json()
+        paper = ReplayResult("a", windows=[keyed], watermarks=[1500, None], outputs=self.answer.outputs).to_json()
         assert json.loads(json.dumps(paper, allow_nan=False)) == {
             "name": "a",
             "ok": None,
@@ -573,7 +573,7 @@ class TestComparison:
 
 
 class TestTimeline:
-    def storm(self) -> tuple[Scenario, Replayed]:
+    def storm(self) -> tuple[Scenario, ReplayResult]:
         """The example of Storm's documentation, shortened to its first tick, with a late event after it."""
         steps = [{"event": {"ts": SIX + 1000 * second}} for second in (3, 5, 7, 18, 26, 36)]
         bolt = {"length": "20s", "sliding": "10s", "timestamp_field": "ts", "lag": "5s"}
@@ -584,7 +584,7 @@ class TestTimeline:
             window(at[1], at[3], "e1 e2 e3 e4", "e4"),
             window(at[2], at[4], "e4 e5", "e5", "e1 e2 e3"),
         ]
-        return run, Replayed("a", windows=windows, late=["e7"], watermarks=[at[5]], pending=["e6"])
+        return run, ReplayResult("a", windows=windows, late=["e7"], watermarks=[at[5]], pending=["e6"])
 
     def test_windows_stand_below_the_tick_that_fired_them_with_what_is_new_and_expired(self):
         lines = drawn(*self.storm()).splitlines()
@@ -619,7 +619,7 @@ class TestTimeline:
     def test_count_windows_of_the_clock_are_drawn_in_the_order_of_arrival(self):
         run = scenario(bolt={"length": 2, "tumbling": True}, steps=[{"event": {}, "clock": 5} for _ in range(5)])
         windows = [window(None, None, "e1 e2", due=5), window(None, None, "e3 e4", "e3 e4", "e1 e2", due=5)]
-        lines = drawn(run, Replayed("a", windows=windows, pending=["e5"])).splitlines()
+        lines = drawn(run, ReplayResult("a", windows=windows, pending=["e5"])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
             "e1",
             "e2",
@@ -633,7 +633,7 @@ class TestTimeline:
     def test_time_windows_of_the_clock_fire_before_the_event_that_moves_it(self):
         steps = [{"event": {}, "clock": 5}, {"event": {}, "clock": 10}, {"event": {}, "clock": 11}]
         run = scenario(bolt={"length": "10ms", "tumbling": True}, steps=steps)
-        lines = drawn(run, Replayed("a", windows=[window(0, 10_000, "e1 e2", due=10_001)])).splitlines()
+        lines = drawn(run, ReplayResult("a", windows=[window(0, 10_000, "e1 e2", due=10_001)])).splitlines()
         assert [line.split()[0] for line in lines if line.startswith(("e", "  #"))] == [
             "e1",
             "e2",
@@ -643,13 +643,13 @@ class TestTimeline:
 
     def test_a_long_run_is_elided_with_a_count(self):
         run = scenario(steps=[{"event": {"ts": number}} for number in range(500)])
-        text = drawn(run, Replayed("a"))
+        text = drawn(run, ReplayResult("a"))
         assert "380 events not drawn" in text
         assert len(text.splitlines()) < 140
 
     def test_outputs_of_a_topology_are_tables(self):
         run = scenario(bolt=None, topology="a.py:b", steps=[{"event": {"n": 1}, "stream": "s"}, {"close": True}])
-        text = drawn(run, Replayed("a", outputs={"out": [{"n": n, "user": "[b]"} for n in range(30)], "none": []}))
+        text = drawn(run, ReplayResult("a", outputs={"out": [{"n": n, "user": "[b]"} for n in range(30)], "none": []}))
         assert "out: 30 rows, the first 20" in text
         assert "[b]" in text
         assert "none: 0 rows" in text
@@ -657,11 +657,13 @@ class TestTimeline:
     def test_the_accounts_are_shown_as_the_sum_that_they_are(self):
         run, _ = self.storm()
         counts = {"received": 7, "windowed": 5, "late": 1, "pending": 1, "adjusted": 2}
-        assert "received 7 = 5 windowed + 1 late + 1 pending; 2 adjusted" in drawn(run, Replayed("a", counts=counts))
+        assert "received 7 = 5 windowed + 1 late + 1 pending; 2 adjusted" in drawn(
+            run, ReplayResult("a", counts=counts)
+        )
 
     def test_an_answer_that_does_not_suit_the_steps_is_drawn_all_the_same(self):
         run = scenario(steps=[])
-        text = drawn(run, Replayed("a", windows=[window(0, 10_000, "ghost")], watermarks=[1, 2, 3]))
+        text = drawn(run, ReplayResult("a", windows=[window(0, 10_000, "ghost")], watermarks=[1, 2, 3]))
         assert "end of run" in text
         assert "+ghost" in text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topologies.scenarios.scenario_model import Loaded, Problem, load
+from topologies.scenarios.scenario_model import LoadedScenario, Problem, load
 from windbolt import replay
 from windowing.errors import BoltError
 
@@ -143,7 +143,7 @@ def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
 
     def windows() -> list[Any]:
         (loaded,) = load(path)
-        assert isinstance(loaded, Loaded)
+        assert isinstance(loaded, LoadedScenario)
         return [each["events"] for each in replay(loaded.scenario).windows or []]
 
     assert windows() == [["e1"], ["e1", "e4"]]

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from tests.helpers.examples import sampled
 from tests.helpers.places import ROOT
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_model import Loaded, load, located, read_scenario
+from topologies.scenarios.scenario_model import LoadedScenario, load, read_scenario, with_topology_path
 from topologies.scenarios.svg import PageItem, page, svg
 
 START = 1_704_110_400_000
@@ -232,8 +232,8 @@ def test_what_is_not_as_expected_is_told(opened: Open) -> None:
 
 def test_bolts_are_chosen_by_tabs(browser: Browser, tmp_path: Path) -> None:
     path = ROOT / "tests" / "scenarios" / "streaminsight" / "operators_ctis.yaml"
-    item = next(item for item in load(path) if isinstance(item, Loaded))
-    scenario = located(item.scenario, path)
+    item = next(item for item in load(path) if isinstance(item, LoadedScenario))
+    scenario = with_topology_path(item.scenario, path)
     target = tmp_path / "bolts.html"
     target.write_text(page([PageItem(scenario, replay_locally(scenario))]), encoding="utf-8")
     shown = browser.new_page()

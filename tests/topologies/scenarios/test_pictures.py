@@ -19,8 +19,8 @@ from topologies.graph.html import DARK, LIGHT
 from topologies.scenarios.moments import EventOutcome
 from topologies.scenarios.picture import Scale
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_answer import Replayed
-from topologies.scenarios.scenario_model import Scenario, located, read_scenario, scenario_files
+from topologies.scenarios.scenario_answer import ReplayResult
+from topologies.scenarios.scenario_model import Scenario, read_scenario, scenario_files, with_topology_path
 from topologies.scenarios.svg import PageItem, asset, glyph, page, png, svg
 from windowing.timestamps import time_in_answer
 
@@ -42,17 +42,17 @@ LATE = {
 }
 
 
-def answered(path: Path) -> list[tuple[Scenario, Replayed]]:
+def answered(path: Path) -> list[tuple[Scenario, ReplayResult]]:
     items = scenarios_of(path)[:OF_A_FILE]
-    scenarios = [located(item.scenario, item.place.path) for item in items]
+    scenarios = [with_topology_path(item.scenario, item.place.path) for item in items]
     return [(scenario, replay_locally(scenario)) for scenario in scenarios]
 
 
-def drawn(scenario: Scenario, answer: Replayed) -> list[BoltPicture]:
+def drawn(scenario: Scenario, answer: ReplayResult) -> list[BoltPicture]:
     return Page(page([PageItem(scenario, answer)])).pictures[0]
 
 
-def late() -> tuple[Scenario, Replayed]:
+def late() -> tuple[Scenario, ReplayResult]:
     scenario = read_scenario(LATE)
     return scenario, replay_locally(scenario)
 
@@ -73,7 +73,7 @@ def test_a_page_holds_what_replay_prints(path: Path) -> None:
             the_watermark_goes_the_same_way(scenario, answer, shown[0])
 
 
-def every_window_fires_once(answer: Replayed, shown: list[BoltPicture]) -> None:
+def every_window_fires_once(answer: ReplayResult, shown: list[BoltPicture]) -> None:
     windows = answer.to_json()["windows"]
     firings = {int(mark.data["window"]): mark.data for picture in shown for mark in picture.firings}
     assert sorted(firings) == list(range(len(windows)))
@@ -107,14 +107,14 @@ def every_row_is_told(picture: BoltPicture) -> None:
     assert {int(mark.data["row"]) for mark in picture.marks if "row" in mark.data} == set(rows)
 
 
-def the_accounts_are_those_of_the_answer(answer: Replayed, picture: BoltPicture) -> None:
+def the_accounts_are_those_of_the_answer(answer: ReplayResult, picture: BoltPicture) -> None:
     outcomes = Counter(mark.data["fate"] for mark in picture.events)
     for account in TURNED_AWAY:
         if not answer.steps:
             assert outcomes[account] == answer.counts.get(account, 0), account
 
 
-def the_watermark_goes_the_same_way(scenario: Scenario, answer: Replayed, picture: BoltPicture) -> None:
+def the_watermark_goes_the_same_way(scenario: Scenario, answer: ReplayResult, picture: BoltPicture) -> None:
     """After each tick, each step of the clock and each event of the answer the picture has its watermark."""
     if not answer.traces[0].event_time:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topologies.scenarios.moments import EventOutcome, RunMoments, placed
+from topologies.scenarios.moments import EventOutcome, RunMoments, place_windows
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
 from topologies.scenarios.scenario_values import EventStep
@@ -14,7 +14,7 @@ def order(bolt: dict[str, Any], *steps: dict[str, Any]) -> list[str]:
     """The steps of a run and its windows, from top to bottom."""
     scenario = read_scenario({"name": "a", "bolt": bolt, "steps": list(steps)})
     rows: list[str] = []
-    for step, before, after in placed(scenario, replay_locally(scenario)):
+    for step, before, after in place_windows(scenario, replay_locally(scenario)):
         rows.extend(f"#{number}" for number in before)
         rows.append(step.id if isinstance(step, EventStep) else type(step).__name__)
         rows.extend(f"#{number}" for number in after)
@@ -70,7 +70,7 @@ def test_an_event_has_the_decision_about_itself_where_the_tasks_decide() -> None
     scenario = read_scenario({"name": "numbers", "bolt": bolt, "steps": steps})
     answer = replay_locally(scenario)
     moments = RunMoments(scenario, answer, answer.traces[0]).all()
-    found = {moment.event: (moment.own, moment.fate) for moment in moments if moment.kind == "event"}
+    found = {moment.event: (moment.own_time, moment.outcome) for moment in moments if moment.kind == "event"}
     times = {name: at * 1_000_000 for batch in batches for name, at in batch.items()}
     assert {name: own for name, (own, _) in found.items()} == times
     assert {name for name, (_, fate) in found.items() if fate is EventOutcome.ADJUSTED} == {"b", "d"}

@@ -10,7 +10,7 @@ from tests.helpers.examples import sampled
 from tests.helpers.recut import crashing, differences, run_cut
 from tests.helpers.scenario_files import scenarios_in
 from topologies.scenarios.replay import replay_locally
-from topologies.scenarios.scenario_model import Loaded, Scenario
+from topologies.scenarios.scenario_model import LoadedScenario, Scenario
 
 SYSTEMS = ("atlas", "streaminsight", "azure", "beyond", "handler", "others")
 LOADED = [each for system in SYSTEMS for each in scenarios_in(f"{system}/*.yaml")]
@@ -33,18 +33,18 @@ CUTS = [(each, seed) for each in PER_EVENT for seed in range(2)]
 CUTS += [(each, seed) for each in TOPOLOGIES for seed in range(4)]
 
 
-def name_of(loaded: Loaded) -> str:
+def name_of(loaded: LoadedScenario) -> str:
     return loaded.scenario.name
 
 
 @pytest.mark.parametrize("loaded", sampled([*ANY_BATCHES[::2], *TOPOLOGIES], 5, name_of))
-def test_a_crash_after_every_step_changes_nothing(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_after_every_step_changes_nothing(loaded: LoadedScenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(loaded.place.path.parent)  # a scenario names its topology from where it is
     assert not differences(loaded.scenario, replay_locally(crashing(loaded.scenario)))
 
 
 @pytest.mark.parametrize("cut", sampled(CUTS, 10, lambda cut: f"{name_of(cut[0])}-{cut[1]}"))
-def test_batches_may_end_anywhere(cut: tuple[Loaded, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_may_end_anywhere(cut: tuple[LoadedScenario, int], monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, seed = cut
     monkeypatch.chdir(loaded.place.path.parent)
     assert not differences(loaded.scenario, run_cut(loaded.scenario, random.Random(seed)))

@@ -47,7 +47,7 @@ def test_a_batch_ends_when_the_clock_moves_and_what_is_due_then_fires_without_ev
     found = batches(bolt, *MOVING)
     assert shown(found) == [(5, ["e1", "e2"]), (9, []), (9, ["e3"]), (20, []), (20, ["e4"])]
     assert [batch.advance.tick for batch in found] == [False, False, False, False, True]
-    assert [batch.clock for batch in found] == [False, False, False, True, False]
+    assert [batch.moves_clock for batch in found] == [False, False, False, True, False]
 
 
 def test_an_event_at_the_instant_of_an_idle_timeout_comes_before_it():

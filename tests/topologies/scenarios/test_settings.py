@@ -18,8 +18,8 @@ from topologies.scenarios.scenario_bolt import (
     StormRules,
     StreamInsightRules,
     bare_bolt,
-    cell,
-    columns_of,
+    columns_named_by,
+    json_cell,
     schema_of,
 )
 from topologies.scenarios.scenario_model import Scenario, read_scenario
@@ -252,7 +252,7 @@ class TestColumns:
     ).rules
 
     def test_they_are_those_that_the_settings_name(self):
-        assert columns_of(self.rules) == {
+        assert columns_named_by(self.rules) == {
             **dict.fromkeys(["ts", "end", "at", "wm"], "time"),
             "gap": "gap",
             **dict.fromkeys(["user", "shape", "part"], "text"),
@@ -273,11 +273,11 @@ class TestColumns:
         ],
     )
     def test_values_become_theirs(self, kind, value, found):
-        assert cell(kind, value) == found
+        assert json_cell(kind, value) == found
 
     @pytest.mark.parametrize(
         ("kind", "value"), [("time", "soon"), ("gap", "5us"), ("gap", 1.5), ("text", True), ("text", [])]
     )
     def test_others_are_refused(self, kind, value):
         with pytest.raises(ScenarioError):
-            cell(kind, value)
+            json_cell(kind, value)

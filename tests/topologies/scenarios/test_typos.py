@@ -8,7 +8,7 @@ import pytest
 
 from topologies.scenarios.replay import replay_locally
 from topologies.scenarios.scenario_model import read_scenario
-from topologies.scenarios.timeline import picture
+from topologies.scenarios.timeline import timeline_text
 from topologies.topology import Topology
 from windbolt import Bolt, ScenarioError, TopologyBuilder, WindowedBolt, replay, sinks, spouts
 
@@ -67,7 +67,7 @@ def test_an_event_without_its_time_is_drawn_and_said_to_be_invalid(
     read = read_scenario({"name": "bare", "bolt": bolt, "steps": [{"event": {"id": "a", **event}}, *CLOSE]})
     answer = replay_locally(read)
     assert list(answer.invalid) == ["a"]
-    (line,) = [line for line in picture(read, answer).splitlines() if line.startswith("a ")]
+    (line,) = [line for line in timeline_text(read, answer).splitlines() if line.startswith("a ")]
     assert f"? {told}" in line
 
 
@@ -86,6 +86,6 @@ def test_so_is_one_of_a_topology_whatever_it_goes_through_before() -> None:
     assert list(answer.invalid) == ["e2", "e4"]
     assert "ts" in answer.invalid["e4"]
     assert answer.counts["invalid"] == 2
-    lines = picture(read, answer).splitlines()
+    lines = timeline_text(read, answer).splitlines()
     assert any(line.startswith("e2 ") and "? invalid: timestamp is null" in line for line in lines)
     assert any(line.startswith("e4 ") and "? invalid: " in line for line in lines)

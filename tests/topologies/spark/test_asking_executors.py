@@ -13,9 +13,16 @@ import pytest
 
 from manager.storage.hdfs import client
 from topologies.run.options import is_cluster, local_cores, on_this_machine
-from topologies.spark.cluster import ProbedPlace, ProbeRequest, faults_of, places_of, python_not_started, refused
+from topologies.spark.cluster import (
+    ProbedPlace,
+    ProbeRequest,
+    faults_error,
+    find_faults,
+    probed_places,
+    python_not_started,
+)
 from topologies.spark.sent_by_value import probe
-from topologies.spark.spark_tasks import Cluster, distributed
+from topologies.spark.spark_tasks import Cluster, deal_out
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt
@@ -23,7 +30,7 @@ from windowing.aggregates import count
 
 NOW = 1_700_000_000_000_000
 PACKAGES = {"numpy": "2.3.1", "pandas": "2.3.0", "pyarrow": "21.0.0"}
-LOOK = "topologies.spark.cluster:look"
+LOOK = "topologies.spark.cluster:answer_request"
 
 
 def topology(folder: Path) -> Topology:
@@ -44,8 +51,8 @@ def answer(request: ProbeRequest, packages: list[str] | None = None) -> dict[str
 def said_of(
     *answers: dict[str, Any], places: list[ProbedPlace] | None = None, took: tuple[int, int] = (NOW, NOW)
 ) -> str:
-    faults = faults_of(answers, places or [], PACKAGES, took)
-    return str(refused(faults, len(answers))) if faults else ""
+    faults = find_faults(answers, places or [], PACKAGES, took)
+    return str(faults_error(faults, len(answers))) if faults else ""
 
 
 def host(name: str = "node-1", **more: Any) -> dict[str, Any]:
@@ -63,21 +70,21 @@ def files(tmp_path: Path) -> Path:
 
 def test_an_executor_that_sees_all_that_the_driver_sees_can_run(files: Path) -> None:
     built = topology(files)
-    places = places_of(built, str(files / "ck"))
+    places = probed_places(built, str(files / "ck"))
     for place in places:
         place.prepare("p")
     request = ProbeRequest(partial(id, built), ("pytest",), tuple(places), "p")  # type: ignore[arg-type]
     found = answer(request)
     assert (found["missing"], found["lacking"], found["unseen"]) == ({}, [], {})
-    assert [place.heard("p", 7) for place in places] == [None] * 4
+    assert [place.check_answer("p", 7) for place in places] == [None] * 4
     for place in places:
         place.clear()
     assert sorted(path.name for path in files.rglob("*")) == ["1.jsonl", "ck", "in", "out"]
 
 
 def test_places_are_the_checkpoint_the_input_and_the_folders_of_sinks(files: Path) -> None:
-    found = places_of(topology(files), str(files / "ck"))
-    assert [(place.what, os.path.relpath(place.path, files), place.written) for place in found] == [
+    found = probed_places(topology(files), str(files / "ck"))
+    assert [(place.what, os.path.relpath(place.path, files), place.is_written_to) for place in found] == [
         ("the checkpoint", "ck", True),
         ("the input of spout 'events'", "in", False),
         ("the input of spout 'events'", "in/1.jsonl", False),
@@ -92,11 +99,12 @@ def test_a_folder_of_the_same_name_on_another_machine_is_another(tmp_path: Path)
     )
     here.prepare("p")
     (tmp_path / "there").mkdir()
-    assert there.look("p", 0) == "what the driver has written is not there: it is another folder of the same name"
-    assert ProbedPlace("the checkpoint", f"{tmp_path}/nowhere", True).look("p", 0) == "it is not there"
-    assert str(here.heard("p", 0)).startswith("what it writes there the driver does not see: No such file")
+    error = "what the driver has written is not there: it is another folder of the same name"
+    assert there.check_on_executor("p", 0) == error
+    assert ProbedPlace("the checkpoint", f"{tmp_path}/nowhere", True).check_on_executor("p", 0) == "it is not there"
+    assert str(here.check_answer("p", 0)).startswith("what it writes there the driver does not see: No such file")
     (tmp_path / "here" / ".windbolt-probe" / "0").write_text("of an earlier run")
-    assert here.heard("p", 0) == "what it writes there the driver does not see"
+    assert here.check_answer("p", 0) == "what it writes there the driver does not see"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -104,7 +112,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     place = ProbedPlace("the checkpoint", str(tmp_path), True)
     place.prepare("p")
     (tmp_path / ".windbolt-probe").chmod(0o500)
-    assert "Permission denied" in str(place.look("p", 0))
+    assert "Permission denied" in str(place.check_on_executor("p", 0))
 
 
 def test_a_package_that_is_missing_is_told_before_windbolt_is_imported(tmp_path: Path) -> None:
@@ -123,7 +131,7 @@ def test_hdfs_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     client.cache_clear()
     place = ProbedPlace("the checkpoint", "hdfs://nn/ck", True)
-    assert place.look("p", 0) == "hdfs://nn/ is in HDFS, and the package hdfs-native is missing"
+    assert place.check_on_executor("p", 0) == "hdfs://nn/ is in HDFS, and the package hdfs-native is missing"
 
 
 def test_what_cannot_be_loaded_is_told_with_its_error() -> None:
@@ -186,9 +194,9 @@ def test_a_python_that_cannot_be_started_is_named() -> None:
 
 
 def test_items_are_dealt_out_one_by_one() -> None:
-    assert distributed(list(range(7)), 1) == [[0, 2, 4, 6], [1, 3, 5]]
-    assert distributed(list(range(3)), 8) == [[0], [1], [2]]
-    assert distributed(["a"], 1) == [["a"]]
+    assert deal_out(list(range(7)), 1) == [[0, 2, 4, 6], [1, 3, 5]]
+    assert deal_out(list(range(3)), 8) == [[0], [1], [2]]
+    assert deal_out(["a"], 1) == [["a"]]
 
 
 def test_slots_follow_the_cores_and_leave_room_for_more() -> None:

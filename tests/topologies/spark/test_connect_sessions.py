@@ -17,7 +17,7 @@ from topologies.io.sinks import FunctionSink
 from topologies.run.options import is_over_connect
 from topologies.spark import running
 from topologies.spark.classic_session import environment_of_java
-from topologies.spark.connect_run import SLOTS, _functions_over_connect, connected, slots_of
+from topologies.spark.connect_run import SLOTS, _functions_over_connect, connect_session, slots_of
 from topologies.spark.running import session_for
 from topologies.spark.spark_errors import passing_error_in
 from windowing.errors import ConfigError, SinkError, UnreachableError
@@ -102,7 +102,8 @@ def test_the_number_of_slots_can_be_given() -> None:
 
 
 def test_an_address_that_is_none_is_told_without_its_token() -> None:
-    with pytest.raises(ConfigError, match="no address") as told, connected(None, "sc://host:port/;token=secret", {}):
+    address = "sc://host:port/;token=secret"
+    with pytest.raises(ConfigError, match="no address") as told, connect_session(None, address, {}):
         pass
     assert "secret" not in str(told.value)
 
@@ -171,14 +172,14 @@ class OfTheUsers:
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_session_of_the_users_that_has_ended_does_not_come_back(*, stopped: bool) -> None:
     """A restart would meet it again."""
-    with pytest.raises(UnreachableError) as told, connected(OfTheUsers(is_stopped=stopped), None, {}):
+    with pytest.raises(UnreachableError) as told, connect_session(OfTheUsers(is_stopped=stopped), None, {}):
         raise UnreachableError("gone", why="the server is away", do="wait", transient=True)
     assert told.value.transient is not stopped
 
 
 def test_a_channel_that_is_closed_is_told_as_a_session_that_has_ended() -> None:
     """gRPC raises a ValueError where the session was stopped while the run went on."""
-    with pytest.raises(UnreachableError, match="has ended"), connected(OfTheUsers(is_stopped=True), None, {}):
+    with pytest.raises(UnreachableError, match="has ended"), connect_session(OfTheUsers(is_stopped=True), None, {}):
         raise ValueError("Cannot invoke RPC: Channel closed!")
-    with pytest.raises(ValueError, match="no number"), connected(OfTheUsers(is_stopped=False), None, {}):
+    with pytest.raises(ValueError, match="no number"), connect_session(OfTheUsers(is_stopped=False), None, {}):
         raise ValueError("no number")

@@ -10,7 +10,7 @@ from io import StringIO
 
 import pytest
 
-from topologies.spark.java import WARNING, passed_on
+from topologies.spark.java import WARNING, forward_output
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from topologies.spark.java import WARNING, passed_on
 )
 def test_all_comes_through_but_one_warning(written: list[bytes], read: bytes) -> None:
     start, target = os.pipe()
-    with passed_on(target) as end:
+    with forward_output(target) as end:
         for piece in written:
             remaining = piece
             while remaining:
@@ -45,7 +45,7 @@ def test_all_comes_through_but_one_warning(written: list[bytes], read: bytes) ->
 
 def test_a_line_that_is_not_the_warning_does_not_wait_for_its_end() -> None:
     start, target = os.pipe()
-    with passed_on(target) as end:
+    with forward_output(target) as end:
         os.write(end, b"a question? ")
         assert os.read(start, 100) == b"a question? "
     os.close(start)
@@ -55,7 +55,7 @@ def test_a_line_that_is_not_the_warning_does_not_wait_for_its_end() -> None:
 def test_what_has_taken_the_place_of_standard_error_is_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    with passed_on() as end:
+    with forward_output() as end:
         os.write(end, WARNING + b"12:00 ERROR of Java\n")
     for thread in threading.enumerate():
         if thread.name == "windbolt-java-errors":

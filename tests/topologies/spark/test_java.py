@@ -21,7 +21,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from topologies.spark import classic_session as connector
 from topologies.spark import classic_session as session
-from topologies.spark.java import JavaOptions, agree_on_python, check_surroundings, explaining_javas_end, java_runs
+from topologies.spark.java import JavaOptions, agree_on_python, check_surroundings, explain_javas_end, java_runs
 from windowing import EnvironmentMissing, WindboltError
 
 
@@ -51,7 +51,7 @@ def test_a_java_that_was_killed_is_told_of_and_forgotten(java: subprocess.Popen[
     assert java_runs()
 
     def broken() -> None:
-        with explaining_javas_end():
+        with explain_javas_end():
             java.kill()
             raise Py4JNetworkError("Answer from Java side is empty")
 
@@ -65,7 +65,7 @@ def test_a_java_that_was_killed_is_told_of_and_forgotten(java: subprocess.Popen[
 
 
 def test_errors_while_java_runs_are_what_they_are(java: subprocess.Popen[bytes]) -> None:
-    with pytest.raises(ValueError, match="mine"), explaining_javas_end():
+    with pytest.raises(ValueError, match="mine"), explain_javas_end():
         raise ValueError("mine")
     assert java_runs()
 
@@ -77,7 +77,7 @@ def test_py4j_is_quiet_about_a_java_that_has_died(java: subprocess.Popen[bytes])
     )
 
     def broken() -> None:
-        with explaining_javas_end():
+        with explain_javas_end():
             assert logger.filter(record), "Java runs"
             java.kill()
             assert not logger.filter(record)
@@ -92,8 +92,8 @@ def test_after_a_java_that_died_at_its_start_the_next_attempt_starts_another(
     java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched: list[object] = []
-    monkeypatch.setattr(connector, "_launched", lambda conf, **options: launched.append(conf))
-    monkeypatch.setattr(connector, "_ready", lambda gateway: None)
+    monkeypatch.setattr(connector, "_launch", lambda conf, **options: launched.append(conf))
+    monkeypatch.setattr(connector, "_connect_pyspark", lambda gateway: None)
     connector.start_java({}, fetches=False)
     assert not launched, "it runs"
     java.kill()
@@ -111,7 +111,7 @@ def test_a_java_that_dies_while_spark_starts_is_told_of(
         raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr(session, "check_java", lambda: None)
-    monkeypatch.setattr(session, "_opened", dies)
+    monkeypatch.setattr(session, "_make_session", dies)
     with pytest.raises(WindboltError, match="Java was killed") as caught:
         session.open_session(None, {})
     assert caught.value.transient
@@ -128,7 +128,7 @@ def test_a_java_that_died_unseen_is_not_asked_for_its_session(
     monkeypatch.setattr(session, "check_java", lambda: None)
     monkeypatch.setattr(session, "start_java", lambda *given, **options: None)
     opened = SimpleNamespace(conf={session._FILE_MANAGER: "as it was"})
-    monkeypatch.setattr(session, "_opened", lambda given: (opened, {}))
+    monkeypatch.setattr(session, "_make_session", lambda given: (opened, {}))
     assert session.open_session(None, {})[1]
     assert SparkContext._active_spark_context is None
 
@@ -142,7 +142,7 @@ def test_a_java_that_dies_just_after_spark_has_started_is_told_of(
             raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr(session, "check_java", lambda: None)
-    monkeypatch.setattr(session, "_opened", lambda given: (SimpleNamespace(conf=Conf()), {}))
+    monkeypatch.setattr(session, "_make_session", lambda given: (SimpleNamespace(conf=Conf()), {}))
     with pytest.raises(WindboltError, match="Java was killed") as caught:
         session.open_session(None, {})
     assert caught.value.transient
@@ -197,7 +197,7 @@ def test_where_spark_cannot_keep_what_it_fetches_the_setting_is_named(
         os.write(stderr, text.encode())
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    monkeypatch.setattr(connector, "_launched", dies)
+    monkeypatch.setattr(connector, "_launch", dies)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     with pytest.raises(EnvironmentMissing, match=rf"{re.escape(said)}.*--conf spark\.jars\.ivy="):
         connector.start_java({"spark.jars.packages": "a:b:1"}, fetches=True)

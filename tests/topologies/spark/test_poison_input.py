@@ -25,7 +25,7 @@ from topologies.io.formats.csv import CsvFormat
 from topologies.io.formats.event_files import Chunk, FileSplit
 from topologies.io.formats.json import JsonlFormat
 from topologies.spark.shipping import own_paths
-from topologies.spark.spark_tasks import packed
+from topologies.spark.spark_tasks import pack_topology
 from topologies.spark.workers.pool import PoisonLog, find_poison
 from topologies.spark.workers.processes import WorkerDied, WorkerPool
 from topologies.topology import Topology
@@ -136,7 +136,7 @@ class Survivors:
 
 def survive(pool: WorkerPool, built: Topology, path: str, folder: Path, wanted: int = 1) -> Survivors:
     """As a run does it: read, and read again without what was poison."""
-    pool.load(packed(built), own_paths())
+    pool.load(pack_topology(built), own_paths())
     store = FileSegments(str(folder / "segments"))
     (folder / "segments/0").mkdir(parents=True, exist_ok=True)
     context = Context(built, store, "0", 0, 0, {})
@@ -234,7 +234,7 @@ def test_a_csv_file_is_invalid_as_a_whole_where_a_row_is_no_line(
 def test_many_small_files_that_one_task_reads_are_looked_at_one_by_one(pool: WorkerPool, tmp_path: Path) -> None:
     paths = [write(tmp_path / f"in/{name}.jsonl", ["a", "boom" if name == "b" else "b"]) for name in "abc"]
     built = topology(tmp_path / "in")
-    pool.load(packed(built), own_paths())
+    pool.load(pack_topology(built), own_paths())
     context = Context(built, FileSegments(str(tmp_path)), "0", 0, 0, {})
     (tmp_path / "0").mkdir()
     files = FileGroup(tuple(FileSource("names", FileSplit(path)) for path in paths))

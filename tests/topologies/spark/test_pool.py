@@ -29,7 +29,7 @@ from tests.helpers.places import ROOT
 from topologies.engine.batch import Context
 from topologies.engine.failures import worker_position
 from topologies.spark.shipping import own_paths
-from topologies.spark.spark_tasks import SparkExecutor, packed
+from topologies.spark.spark_tasks import SparkExecutor, pack_topology
 from topologies.spark.workers.pool import TASKS, PoolExecutor, executor_for
 from topologies.spark.workers.processes import SPARE, SparePool, WorkerPool
 from topologies.testing.bolt_run import make_window
@@ -59,7 +59,7 @@ def context(of: Topology | None = None) -> Context:
 
 
 def load(pool: WorkerPool, of: Topology, wanted: int = 1) -> None:
-    pool.load(packed(of), own_paths(), wanted)
+    pool.load(pack_topology(of), own_paths(), wanted)
 
 
 @pytest.fixture(scope="module")
@@ -488,7 +488,7 @@ def test_the_next_run_has_the_workers_of_the_last_unless_something_failed(monkey
 
 
 def test_workers_that_wait_for_long_end() -> None:
-    spare = SparePool(longest=0)
+    spare = SparePool(seconds_kept=0)
     pool = spare.take(1, {})
     load(pool, topology())
     (worker,) = pool.map(pid, [0], context())

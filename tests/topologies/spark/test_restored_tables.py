@@ -148,7 +148,7 @@ class Checkpoint:
         spark: Any = self.table
         planned = SinkBatch("t", "ck", str(batch), 2 * batch, 2 * (batch - 1), run, planned_at=planned_at, again=again)
         with (
-            patch.object(tables, "_found", lambda *given: found),
+            patch.object(tables, "_checked_table", lambda *given: found),
             patch.object(Appender, "_in_full", lambda self, frame: frame),
         ):
             Appender(spark, node).append(spark, 1, planned)
@@ -233,7 +233,7 @@ def test_a_batch_of_another_run_is_refused(delta: Delta, checkpoint: Checkpoint)
 
 
 def test_a_checkpoint_goes_back_by_more_batches_than_are_looked_at_first(delta: Delta, checkpoint: Checkpoint) -> None:
-    with patch.object(tables, "_RECENT", 10):
+    with patch.object(tables, "_RECENT_COMMITS", 10):
         for number in range(2, 40):
             checkpoint.attempt(number)
         with pytest.raises(CheckpointError, match="has 35 batches that come after the checkpoint") as refused:

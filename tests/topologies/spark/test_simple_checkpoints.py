@@ -48,7 +48,7 @@ def test_in_a_folder_the_query_that_starts_has_it_and_the_session_has_it_no_more
 
 def test_a_class_of_windbolts_own_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the session has Spark's class already, which it has again afterwards."""
-    monkeypatch.setattr(classic_session, "defined_beside", lambda *_: "CheckpointFiles")
+    monkeypatch.setattr(classic_session, "define_beside", lambda *_: "CheckpointFiles")
     for before in ({}, {MANAGER: SPARKS}):
         settings = Conf(before)
         with simple_checkpoints(session(settings), "/shared/ck"):
@@ -58,7 +58,7 @@ def test_a_class_of_windbolts_own_is_taken_where_there_is_one(monkeypatch: pytes
 
 def test_executors_are_not_told_of_a_class_that_only_the_driver_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query of the user's that starts at the same moment has the setting too, and its tasks look the class up."""
-    monkeypatch.setattr(classic_session, "defined_beside", lambda *_: "CheckpointFiles")
+    monkeypatch.setattr(classic_session, "define_beside", lambda *_: "CheckpointFiles")
     settings = Conf()
     with simple_checkpoints(session(settings, "spark://host:7077"), "/shared/ck"):
         assert settings[MANAGER] == SPARKS

@@ -23,7 +23,7 @@ def in_session(warehouse: Path, read: Any, **more: Any) -> Graph:
     for name, sink in {"out": sinks.table("shop.revenue"), **more}.items():
         builder.set_sink(name, sink).from_("orders")
     found = tables._Table("shop.revenue", "parquet", f"file:{warehouse}/revenue", "", StructType())
-    with patch.object(tables, "_found", lambda *given: found):
+    with patch.object(tables, "_checked_table", lambda *given: found):
         return with_tables(builder.build(), None)
 
 

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from topologies.spark.java import Together
+from topologies.spark.java import SharedSetup
 
 
 def noting(said: list[str], owner: str) -> Callable[[], Callable[[], None]]:
@@ -19,7 +19,7 @@ def noting(said: list[str], owner: str) -> Callable[[], Callable[[], None]]:
 
 
 def test_the_first_begins_and_the_last_ends_whichever_that_is() -> None:
-    together, said = Together(), list[str]()
+    together, said = SharedSetup(), list[str]()
     first, second = (together.during("a", noting(said, "a")) for _ in range(2))
     with together.during("b", noting(said, "b")):
         first.__enter__()
@@ -34,7 +34,7 @@ def test_the_first_begins_and_the_last_ends_whichever_that_is() -> None:
 
 
 def test_what_could_not_be_begun_is_begun_by_the_next() -> None:
-    together, said = Together(), list[str]()
+    together, said = SharedSetup(), list[str]()
 
     def fails() -> Callable[[], None]:
         raise ZeroDivisionError
@@ -47,7 +47,7 @@ def test_what_could_not_be_begun_is_begun_by_the_next() -> None:
 
 
 def test_threads_overlap() -> None:
-    together, said, both = Together(), list[str](), Barrier(2, timeout=30)
+    together, said, both = SharedSetup(), list[str](), Barrier(2, timeout=30)
 
     def run() -> None:
         with together.during("a", noting(said, "a")):

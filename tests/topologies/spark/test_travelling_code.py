@@ -18,13 +18,13 @@ from topologies.spark.shipping import (
     MOST_BYTES,
     PREFIX,
     ModuleOwner,
-    forget_others,
+    forget_other_modules,
+    modules_needed_by,
     owner_of,
-    reached_by,
-    with_own_places,
+    with_local_paths,
     write_archive,
 )
-from topologies.spark.spark_tasks import packed
+from topologies.spark.spark_tasks import pack_topology
 from topologies.topology import Topology
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing import AggregateBolt
@@ -90,7 +90,7 @@ def of(bolt: Any) -> Topology:
 
 
 def test_all_modules_that_a_bolt_may_import_travel_whole(taxed: Any, tmp_path: Path) -> None:
-    found = reached_by(of(taxed))
+    found = modules_needed_by(of(taxed))
     assert found.users == {
         "my_shop": str(tmp_path / "my_shop"),
         "beside": str(tmp_path / "beside.py"),
@@ -100,11 +100,11 @@ def test_all_modules_that_a_bolt_may_import_travel_whole(taxed: Any, tmp_path: P
 
 
 def test_only_what_a_bolt_cannot_be_loaded_without_has_to_be_installed(taxed: Any) -> None:
-    assert reached_by(of(taxed)).installed == {"numpy", "pytest_timeout"}
+    assert modules_needed_by(of(taxed)).installed == {"numpy", "pytest_timeout"}
 
 
 def test_an_archive_has_the_files_of_a_package_and_nothing_that_others_made(taxed: Any, tmp_path: Path) -> None:
-    path, name = write_archive(str(tmp_path), reached_by(of(taxed)).users)
+    path, name = write_archive(str(tmp_path), modules_needed_by(of(taxed)).users)
     assert name.startswith(PREFIX)
     assert zipfile.ZipFile(path).namelist() == [
         "beside.py",
@@ -119,7 +119,7 @@ def test_an_archive_has_the_files_of_a_package_and_nothing_that_others_made(taxe
 
 
 def test_the_same_files_are_the_same_archive_and_others_are_not(taxed: Any, tmp_path: Path) -> None:
-    places = reached_by(of(taxed)).users
+    places = modules_needed_by(of(taxed)).users
     first = write_archive(str(tmp_path), places)
     data = Path(first[0]).read_bytes()
     (tmp_path / "beside.py").touch()
@@ -133,7 +133,7 @@ def test_data_that_lies_beside_code_is_not_sent_unasked(taxed: Any, tmp_path: Pa
     with (tmp_path / "my_shop" / "big.bin").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
     with pytest.raises(ConfigError, match=r"64 MiB.*the largest is my_shop/big\.bin, with 64 MiB.*install the package"):
-        write_archive(str(tmp_path), reached_by(of(taxed)).users)
+        write_archive(str(tmp_path), modules_needed_by(of(taxed)).users)
 
 
 def test_modules_of_an_earlier_run_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,12 +144,12 @@ def test_modules_of_an_earlier_run_are_forgotten(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "path", [str(old), *sys.path])
     assert import_module("rates_sent").RATE == 1
     sys.path.insert(0, str(new))
-    forget_others([new.name])
+    forget_other_modules([new.name])
     assert str(old) not in sys.path
     assert import_module("rates_sent").RATE == 2
-    forget_others([new.name])
+    forget_other_modules([new.name])
     assert "rates_sent" in sys.modules
-    forget_others([])
+    forget_other_modules([])
     assert "rates_sent" not in sys.modules
 
 
@@ -223,10 +223,10 @@ def test_imports_are_found_wherever_python_finds_them(text: str) -> None:
 
 
 def test_a_file_that_has_changed_is_read_anew(taxed: Any, tmp_path: Path) -> None:
-    assert "of_not_loaded" in reached_by(of(taxed)).users
-    assert "unrelated" not in reached_by(of(taxed)).users
+    assert "of_not_loaded" in modules_needed_by(of(taxed)).users
+    assert "unrelated" not in modules_needed_by(of(taxed)).users
     (tmp_path / "my_shop/not_loaded.py").write_text("import unrelated  # and no more\n")
-    found = reached_by(of(taxed)).users
+    found = modules_needed_by(of(taxed)).users
     assert "unrelated" in found
     assert "of_not_loaded" not in found
 
@@ -252,7 +252,7 @@ def test_policies_of_a_module_of_the_user_s_travel_with_the_topology(
     builder.set_spout("numbers", spouts.memory("n long, ts long"))
     bolt = AggregateBolt(n=count()).with_window(1).with_timestamp_field("ts").with_policies(eviction=policy)
     builder.set_bolt("near", bolt).global_grouping("numbers")
-    sent = packed(builder.build())
+    sent = pack_topology(builder.build())
     monkeypatch.undo()
     for name in ("my_policies", "my_near"):
         monkeypatch.delitem(sys.modules, name)
@@ -265,7 +265,7 @@ def test_the_files_of_modules_that_were_sent_are_named_as_they_are_here() -> Non
     folder = f"/srv/work/app-1/0/{PREFIX}0123456789abcdef"
     users = {"shop": "/home/ann/src/shop", "rules": "/home/ann/rules.py"}
     said = f'x at {folder}/shop/bolts.py:7, in execute; File "{folder}/rules.py", line 2; at {folder}/manager/a.py:3'
-    found = with_own_places(users, said)
+    found = with_local_paths(users, said)
     assert "/home/ann/src/shop/bolts.py:7, in execute" in found
     assert '/home/ann/rules.py", line 2' in found
     assert f"{PREFIX}0123456789abcdef/manager/a.py:3" in found

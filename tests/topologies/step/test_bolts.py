@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
 from topologies.io.formats.event_files import FileSplit
-from topologies.io.kafka import Undeliverable, fit_to_limit, redirect_missing, size_of
+from topologies.io.kafka import Undeliverable, fit_to_limit, record_size, redirect_missing
 from topologies.io.messages import AvroMessages, AvroSchema, CsvMessages, JsonMessages, MessageFormat, XmlMessages
 from topologies.local import run_local
 from topologies.run.options import RunOptions
@@ -246,8 +246,8 @@ def test_a_dead_letter_fits_whatever_was_in_it(
     told = {"key": "windbolt-reason", "value": why}
     letter = {"topic": "dead", "key": b"k" * key, "value": b"v" * value, "headers": [*pairs, told]}
     found = fit_to_limit(letter, limit)
-    assert size_of(found) <= limit
-    if size_of(letter) <= limit:
+    assert record_size(found) <= limit
+    if record_size(letter) <= limit:
         assert found == letter
         return
     known = {each["key"]: each["value"] for each in found["headers"]}

@@ -20,7 +20,7 @@ from topologies.io.kafka import KafkaSink
 from topologies.io.sinks import FileSink
 from topologies.local import run_local
 from topologies.run.options import RunOptions
-from topologies.step.compile_step import named_by, step_topology
+from topologies.step.compile_step import as_component_name, step_topology
 from topologies.step.config import Destination
 from topologies.step.config_files import Step, StepConfigError, load_step
 from topologies.step.describe_step import as_mermaid, step_text, summary, to_json
@@ -193,8 +193,8 @@ def test_the_parts_of_a_step_are_named_by_it_and_those_of_the_first_as_ever(tmp_
     found = topology(tmp_path)
     assert {"aggregate", "shops-aggregate", "large-aggregate", "rescue-aggregate"} == set(found.windowed)
     assert {"open", "read", "failures", "shops-read", "shops-failures"} < set(found.plain)
-    assert named_by("shops") == "shops"
-    names = [named_by(name) for name in ("магазины", "заказы", "a b", "a/b")]
+    assert as_component_name("shops") == "shops"
+    names = [as_component_name(name) for name in ("магазины", "заказы", "a b", "a/b")]
     assert len(set(names)) == 4
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in names)
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.helpers.places import CORPUS
-from topologies.step.compile_step import check_complete, missing, snippet
+from topologies.step.compile_step import check_complete, missing_sections, missing_sections_example
 from topologies.step.config import (
     AvroSection,
     CountTriggerSection,
@@ -80,7 +80,7 @@ def test_the_example_of_the_handler_loads_as_it_stands() -> None:
     assert (step.destination.topic, step.destination.config.name) == ("output", "output")
     assert isinstance(step.error, Destination)
     assert step.error.topic == "deadletter"
-    assert missing(step) == ["source", "connections.output"]
+    assert missing_sections(step) == ["source", "connections.output"]
 
 
 def test_the_three_languages_say_the_same(tmp_path: Path) -> None:
@@ -603,10 +603,10 @@ def test_a_run_says_what_to_add_and_that_is_enough(tmp_path: Path) -> None:
         check_complete(step)
     assert '"output" { type: kafka, bootstrap.servers: "localhost:9092" }' in str(error.value)
     assert "did you mean" not in str(error.value)
-    around = _write(tmp_path, snippet(step), "around.conf")
+    around = _write(tmp_path, missing_sections_example(step), "around.conf")
     check_complete(load_step(SEED, overlays=[around]))
 
 
 def test_a_connection_whose_name_is_misspelled_is_told(tmp_path: Path) -> None:
-    gaps = snippet(_step(tmp_path, connections={"outptu": {"type": "files", "path": "out"}}))
+    gaps = missing_sections_example(_step(tmp_path, connections={"outptu": {"type": "files", "path": "out"}}))
     assert "\"output\" is not among the connections; did you mean 'outptu'?" in gaps

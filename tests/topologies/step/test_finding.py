@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topologies.step.compile_step import find, read_variables, schema_of
+from topologies.step.compile_step import locate_file, read_variables, schema_of
 from topologies.step.config import AvroSchemaPlace, PathText, Place
 from topologies.step.rules import NamedRule, load_rule
 from windowing.errors import ConfigError
@@ -58,9 +58,9 @@ def test_rules_schemas_and_variables_lie_below_the_class_path(
 
 def test_the_class_path_goes_on_with_pythons(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder / "deep")])
-    assert find(_place(folder.parent, "own.json")) == folder / "deep" / "own.json"
+    assert locate_file(_place(folder.parent, "own.json")) == folder / "deep" / "own.json"
     with pytest.raises(ConfigError, match=r"'none.json' is not on the class path.*nor on Python's module path"):
-        find(_place(folder, "none.json"))
+        locate_file(_place(folder, "none.json"))
 
 
 def test_a_file_may_be_anywhere(folder: Path) -> None:
@@ -68,4 +68,4 @@ def test_a_file_may_be_anywhere(folder: Path) -> None:
     for path in ("far.json", "../outside.json", str(folder.parent / "outside.json")):
         assert read_variables(_place(folder, path, "file")) == {"a": 1}
     with pytest.raises(ConfigError, match=r"'none.json' does not exist. it was looked up in"):
-        find(_place(folder, "none.json", "file"))
+        locate_file(_place(folder, "none.json", "file"))

@@ -17,7 +17,7 @@ from tests import formats_table
 from tests.helpers import topic_values
 from topologies.io.topics.declared import REGISTERED, KeyForm
 from topologies.io.topics.decode import decode
-from topologies.io.topics.encode import ask_registry, encode
+from topologies.io.topics.encode import encode, register_schemas
 from windbolt import TopologyBuilder, sinks, spouts
 from windowing.errors import ConfigError
 from windowing.schema import parse_schema
@@ -46,7 +46,7 @@ class Topic:
         sink.check_columns(table.schema)
         assert sink.records is not None
         if sink.records.registry is not None:
-            ask_registry(sink.records, table.schema)
+            register_schemas(sink.records, table.schema)
         return encode(sink.records, table)
 
     def read(self, made: pa.Table, schema: str, **given: Any) -> tuple[list[dict[str, Any]], int]:

@@ -17,7 +17,7 @@ from tests.helpers.topic_values import records
 from topologies.engine.kafka_records import outgoing
 from topologies.io import sinks, spouts
 from topologies.io.topics.decode import decode
-from topologies.io.topics.encode import ask_registry, encode
+from topologies.io.topics.encode import encode, register_schemas
 from windowing.errors import ConfigError, DataError, UnreachableError
 from windowing.schema import parse_schema
 
@@ -175,7 +175,7 @@ def test_a_schema_is_registered_once_and_a_registry_that_is_away_is_no_fault_of_
     told.failing = [500]
     with pytest.raises(UnreachableError, match=r"does not answer as it should\. it fails \(HTTP 500\)"):
         encode(sink.records, ROWS)
-    ask_registry(sink.records, ROWS.schema)
+    register_schemas(sink.records, ROWS.schema)
     for _ in range(3):
         encode(sink.records, ROWS)
     assert told.asked == {"POST /subjects/totals-value/versions": 2}

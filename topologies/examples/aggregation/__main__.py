@@ -80,11 +80,11 @@ def _messages(file: Path) -> Iterator[MessageRow]:
         lines = file.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}", do="name files of messages") from None
-    opened = OpenEnvelopes().opened
+    open_line = OpenEnvelopes().open_line
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield opened(line)
+                yield open_line(line)
             except ValueError as error:
                 raise DataError(f"{file}, line {number}: it is not an envelope: {error}") from None
 
@@ -104,10 +104,10 @@ def show(
     Values are read by the output format of the step, for example Avro; a message that cannot be read is shown as text.
     """
     with readable_errors(debug=debug):
-        given = overlays or ([_HERE / "local.conf"] if step == _HERE / "aggregation.conf" else [])
-        config = load_step(step, overlays=given)
-        wrote, to = _destination(config, topic)
-        read = messages_of(wrote.format.output).read
+        step_overlays = overlays or ([_HERE / "local.conf"] if step == _HERE / "aggregation.conf" else [])
+        config = load_step(step, overlays=step_overlays)
+        writing_step, to = _destination(config, topic)
+        read = messages_of(writing_step.format.output).read
         kafka = config.connections.get(to.config.name)
         servers = servers or (kafka.servers if isinstance(kafka, KafkaConnection) else "localhost:9092")
         topic = topic or to.topic
@@ -142,14 +142,14 @@ def messages_in(servers: str, topic: str) -> Iterator[dict[str, Any]]:
     spout, admins = spouts.kafka(servers, topic), Admins()
     check_topics(admins.open, topic, spout)
     topics = Topics(topic, spout, admins)
-    before = topics.start_offsets()
+    start_offsets = topics.start_offsets()
     with closing(RangeReader(topic, spout, admins)) as reader:
-        for ends, _ in topics.all_batches(before):
-            records, _ = reader.read(ranges_between(before, ends))
+        for end_offsets, _ in topics.all_batches(start_offsets):
+            records, _ = reader.read(ranges_between(start_offsets, end_offsets))
             for each in records:
                 for part in each.parts:
                     yield from part.select(["topic", "key", "value", "headers"]).to_pylist()
-            before = ends
+            start_offsets = end_offsets
 
 
 app = typer.Typer(help="Tools for a trial of the example with Kafka.", no_args_is_help=True, add_completion=False)

@@ -134,17 +134,17 @@ def write_flights(directory: str | os.PathLike[str], span: timedelta = timedelta
             do="use a whole number of minutes, at least one",
         )
     target = Path(directory).absolute()
-    done = _written(target, span)
-    if done is not None:
-        return done
+    existing = _existing_files(target, span)
+    if existing is not None:
+        return existing
     _require_free(target)
     flights = read_flights()
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        fresh = Path(scratch) / target.name
-        _write_all(fresh, flights, span)
-        _move(fresh, target)
-    written = _written(target, span)
+        scratch_target = Path(scratch) / target.name
+        _write_all(scratch_target, flights, span)
+        _move_into_place(scratch_target, target)
+    written = _existing_files(target, span)
     if written is None:
         raise ConfigError(
             f"{target} does not hold the flights that were just written to it",
@@ -191,24 +191,24 @@ def _read_zones(path: Path) -> dict[str, str]:
 
 
 def _stream(table: pa.Table, scheduled: Times, actual: Times, delay: Numbers, *, cancelled: Any) -> pa.Table:
-    never = cancelled.to_numpy()
-    when = np.where(never, scheduled, actual)
+    is_cancelled = cancelled.to_numpy()
+    happened = np.where(is_cancelled, scheduled, actual)
     columns = {
         "flight": pc.binary_join_element_wise(table["carrier"], table["flight"], ""),
         "tailnum": table["tailnum"],
         "origin": table["origin"],
         "dest": table["dest"],
         "scheduled": scheduled,
-        "actual": when,
+        "actual": happened,
         "delay": pa.array(delay, from_pandas=True),
         "cancelled": cancelled,
     }
     schema = parse_schema(SCHEMA)
-    arrays = [_typed(columns[field.name], field.type) for field in schema]
-    return pa.table(arrays, schema=schema).take(np.argsort(when, kind="stable")).combine_chunks()
+    arrays = [_as_arrow(columns[field.name], field.type) for field in schema]
+    return pa.table(arrays, schema=schema).take(np.argsort(happened, kind="stable")).combine_chunks()
 
 
-def _typed(values: Any, kind: pa.DataType) -> Any:
+def _as_arrow(values: Any, kind: pa.DataType) -> Any:
     return pa.array(values, kind) if isinstance(values, np.ndarray) else values.cast(kind)
 
 
@@ -293,7 +293,7 @@ def _marker(span: timedelta, sizes: dict[str, int]) -> dict[str, Any]:
     return {"schema": SCHEMA, "span_minutes": span // timedelta(minutes=1), "sizes": sizes}
 
 
-def _written(directory: Path, span: timedelta) -> FlightFiles | None:
+def _existing_files(directory: Path, span: timedelta) -> FlightFiles | None:
     """Returns the files in ``directory``, in the order of their modification, if all of them exist with this span; else
     None."""
     try:
@@ -301,7 +301,7 @@ def _written(directory: Path, span: timedelta) -> FlightFiles | None:
         sizes = marker["sizes"]
         files = {name: _paths(directory, name, len(sizes) // len(STREAMS), span) for name in STREAMS}
         complete = marker == _marker(span, sizes) and all(
-            _as_written(path, sizes[path.relative_to(directory).as_posix()], _modified(name, place))
+            _is_unchanged(path, sizes[path.relative_to(directory).as_posix()], _modified(name, place))
             for name, paths in files.items()
             for place, path in enumerate(paths)
         )
@@ -310,7 +310,7 @@ def _written(directory: Path, span: timedelta) -> FlightFiles | None:
     return FlightFiles(directory, tuple(files["departures"]), tuple(files["arrivals"])) if complete else None
 
 
-def _as_written(path: Path, size: int, modified: int) -> bool:
+def _is_unchanged(path: Path, size: int, modified: int) -> bool:
     found = path.stat()
     return found.st_size == size and int(found.st_mtime) == modified
 
@@ -324,11 +324,11 @@ def _require_free(directory: Path) -> None:
         )
 
 
-def _move(fresh: Path, target: Path) -> None:
+def _move_into_place(scratch_target: Path, target: Path) -> None:
     try:
         if target.is_dir():
             target.rmdir()
-        fresh.rename(target)
+        scratch_target.rename(target)
     except OSError:
         # Another process was faster: its files are checked next.
         if not target.is_dir() or not any(target.iterdir()):

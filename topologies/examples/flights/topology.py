@@ -47,9 +47,9 @@ class HourlyDelays(WindowedBolt):
         arrived = stats_by_origin(window.stream("arrivals"))
         # A task may have several airports. In this window some of them may have no flights at all (they get no row), or
         # only departures, or only arrivals.
-        nothing = FlightStats(0, None, 0)
+        no_flights = FlightStats(0, None, 0)
         for origin in sorted(left.keys() | arrived.keys()):
-            departures, arrivals = left.get(origin, nothing), arrived.get(origin, nothing)
+            departures, arrivals = left.get(origin, no_flights), arrived.get(origin, no_flights)
             yield (
                 *(origin, window.end),
                 *(departures.flights, departures.mean_delay),
@@ -126,8 +126,10 @@ def stats_by_origin(events: pa.Table) -> dict[str, FlightStats]:
     origins, cancelled, delays = (events[name].to_numpy() for name in ("origin", "cancelled", "delay"))
     stats = {}
     for origin in set(origins):
-        here = origins == origin
-        flights, dropped = int(here.sum()), int(cancelled[here].sum())
-        known = delays[here & ~np.isnan(delays)]
-        stats[origin] = FlightStats(flights - dropped, float(known.mean()) if len(known) else None, dropped)
+        is_from_origin = origins == origin
+        flights, dropped = int(is_from_origin.sum()), int(cancelled[is_from_origin].sum())
+        known_delays = delays[is_from_origin & ~np.isnan(delays)]
+        stats[origin] = FlightStats(
+            flights - dropped, float(known_delays.mean()) if len(known_delays) else None, dropped
+        )
     return stats

@@ -32,15 +32,15 @@ from topologies.io.formats.event_files import (
     FileSplit,
     OneSplit,
     OnTruncation,
+    as_data_error,
     check_truncation,
-    declared_once,
-    opened,
-    reading,
+    open_file,
     refuse_absent,
     refuse_empty,
     refuse_invalid,
+    refuse_repeated_names,
 )
-from topologies.io.formats.text_values import Flags, Mask, flagged
+from topologies.io.formats.text_values import Flags, Mask, flags_of_cut
 from windowing.errors import ConfigError, DataError
 
 
@@ -54,7 +54,7 @@ class _Columnar:
         check_truncation(self.on_truncation)
         object.__setattr__(self, "times", checked_times(self.times))
 
-    def _to_read(
+    def _columns_to_read(
         self,
         path: str,
         present: pa.Schema,
@@ -98,15 +98,15 @@ class ArrowFormat(OneSplit, _Columnar):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per record batch."""
-        declared_once(schema)
+        refuse_repeated_names(schema)
         row = 0
-        with self._opened(fs, split.path) as reader:
-            with reading(split.path, "Arrow IPC"):
+        with self._open(fs, split.path) as reader:
+            with as_data_error(split.path, "Arrow IPC"):
                 present = reader.schema
-                declared, schema = schema, self._to_read(split.path, present, schema, needed, optional)
+                declared, schema = schema, self._columns_to_read(split.path, present, schema, needed, optional)
             for batch in self._batches(reader, split.path):
                 raw = pa.Table.from_batches([batch]).select(schema.names)
-                with reading(split.path, "Arrow IPC"):
+                with as_data_error(split.path, "Arrow IPC"):
                     _validate(raw)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
                     chunk = conform_rows(raw, schema, numbers, self.on_truncation, times=self.times)
@@ -115,19 +115,19 @@ class ArrowFormat(OneSplit, _Columnar):
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
         """Returns the columns of the file, with their types there."""
-        with self._opened(fs, path) as reader, reading(path, "Arrow IPC"):
+        with self._open(fs, path) as reader, as_data_error(path, "Arrow IPC"):
             str(reader.schema)  # names may not be valid text
             return reader.schema.remove_metadata()
 
     def _batches(self, reader: _Reader, path: str) -> Iterator[pa.RecordBatch]:
         if isinstance(reader, ipc.RecordBatchFileReader):
             for index in range(reader.num_record_batches):
-                with reading(path, "Arrow IPC"):
+                with as_data_error(path, "Arrow IPC"):
                     batch = reader.get_batch(index)
                 yield batch
             return
         while True:
-            with reading(path, "Arrow IPC"):
+            with as_data_error(path, "Arrow IPC"):
                 try:
                     batch = reader.read_next_batch()
                 except StopIteration:
@@ -135,9 +135,9 @@ class ArrowFormat(OneSplit, _Columnar):
             yield batch
 
     @contextmanager
-    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[_Reader]:
-        with opened(fs, path, "Arrow IPC") as source:
-            with reading(path, "Arrow IPC"):
+    def _open(self, fs: pafs.FileSystem, path: str) -> Iterator[_Reader]:
+        with open_file(fs, path, "Arrow IPC") as source:
+            with as_data_error(path, "Arrow IPC"):
                 refuse_empty(source, path, "Arrow IPC")
                 reader = _reader(source, path)
             yield reader
@@ -163,10 +163,10 @@ def _validate(table: pa.Table) -> None:
     for column in table.columns:
         for chunk in column.chunks:
             chunk.validate()
-            _bare(chunk).validate(full=True)
+            _text_as_bytes(chunk).validate(full=True)
 
 
-def _bare(chunk: pa.Array) -> pa.Array:
+def _text_as_bytes(chunk: pa.Array) -> pa.Array:
     """Returns text as bytes, without validating it, so that invalid text costs only its row."""
     if pa.types.is_string_view(chunk.type):
         return pa.Array.from_buffers(pa.binary_view(), len(chunk), chunk.buffers(), offset=chunk.offset)
@@ -180,7 +180,7 @@ def _bare(chunk: pa.Array) -> pa.Array:
 _GREGORIAN = date(1582, 10, 15)
 _LEGACY = b"org.apache.spark.legacyDateTime"
 """Metadata key of Parquet files in which Spark has written days and times of the Julian calendar."""
-_SAME = datetime(1900, 1, 1, tzinfo=UTC)
+_SAME_IN_BOTH = datetime(1900, 1, 1, tzinfo=UTC)
 """From this time on, times of the Julian calendar in Spark's files need no conversion, whatever Spark's zone was."""
 
 
@@ -194,8 +194,10 @@ def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
             is_day = pa.types.is_date(values.type)
             if not is_day and not times:
                 continue
-            first = _GREGORIAN if is_day else _SAME if values.type.tz else _SAME.replace(tzinfo=None)
-            if pc.any(pc.less(values, pa.scalar(first, values.type))).as_py():
+            first_alike = (
+                _GREGORIAN if is_day else _SAME_IN_BOTH if values.type.tz else _SAME_IN_BOTH.replace(tzinfo=None)
+            )
+            if pc.any(pc.less(values, pa.scalar(first_alike, values.type))).as_py():
                 raise DataError(
                     f"{path!r} holds a {'day before 15 October 1582' if is_day else 'time before 1900'} in column "
                     f"{name!r}",
@@ -210,7 +212,7 @@ def _refuse_julian(path: str, form: str, raw: pa.Table, *, times: bool) -> None:
 # Arrow reads times of ORC in nanoseconds, which cover the years 1677 to 2262. A file with other times is refused.
 
 
-_BEYOND = "out of range for nanosecond"
+_OUT_OF_RANGE = "out of range for nanosecond"
 """Arrow's message for a time outside these years."""
 
 
@@ -239,15 +241,15 @@ class OrcFormat(OneSplit, _Columnar):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per stripe."""
-        declared_once(schema)
+        refuse_repeated_names(schema)
         row = 0
-        with self._opened(fs, split.path) as file:
-            with reading(split.path, "ORC"):
+        with self._open(fs, split.path) as file:
+            with as_data_error(split.path, "ORC"):
                 present = file.schema
-                declared, schema = schema, self._to_read(split.path, present, schema, needed, optional)
+                declared, schema = schema, self._columns_to_read(split.path, present, schema, needed, optional)
                 _refuse_wrapping(split.path, present, schema)
             for stripe in range(file.nstripes):
-                with reading(split.path, "ORC"):
+                with as_data_error(split.path, "ORC"):
                     raw = _stripe(file, split.path, stripe, schema)
                     refuse_invalid(split.path, raw, raw.num_rows)
                     if file.writer == "ORC_JAVA":
@@ -265,14 +267,14 @@ class OrcFormat(OneSplit, _Columnar):
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
         """Returns the columns of the file, with their types there."""
-        with self._opened(fs, path) as file, reading(path, "ORC"):
+        with self._open(fs, path) as file, as_data_error(path, "ORC"):
             str(file.schema)  # names may be no text
             return file.schema.remove_metadata()
 
     @contextmanager
-    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[Any]:
-        with opened(fs, path, "ORC") as source:
-            with reading(path, "ORC"):
+    def _open(self, fs: pafs.FileSystem, path: str) -> Iterator[Any]:
+        with open_file(fs, path, "ORC") as source:
+            with as_data_error(path, "ORC"):
                 refuse_empty(source, path, "ORC")
                 file = _orc().ORCFile(source)
             yield file
@@ -296,7 +298,7 @@ def _stripe(file: Any, path: str, stripe: int, schema: pa.Schema) -> pa.Table:
         dotted = any("." in name for name in schema.names)  # Arrow reads a dot as a field within a struct
         batch = file.read_stripe(stripe, columns=None if dotted else schema.names)
     except pa.ArrowInvalid as error:
-        if _BEYOND not in str(error):
+        if _OUT_OF_RANGE not in str(error):
             raise
         raise DataError(
             f"{path!r} holds a time before 1677 or after 2262",
@@ -309,7 +311,7 @@ def _stripe(file: Any, path: str, stripe: int, schema: pa.Schema) -> pa.Table:
 def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
     """Raises DataError for time columns if Arrow would wrap times outside nanoseconds."""
     names = [field.name for field in schema if "timestamp" in str(present.field(field.name).type)]
-    if names and _wraps():
+    if names and _arrow_wraps_times():
         raise DataError(
             f"{path!r} has times in column {names[0]!r}",
             why=f"the reader of pyarrow {pa.__version__} would change those of some years without a word",
@@ -318,12 +320,12 @@ def _refuse_wrapping(path: str, present: pa.Schema, schema: pa.Schema) -> None:
 
 
 @cache
-def _wraps() -> bool:
+def _arrow_wraps_times() -> bool:
     """True if this version of Arrow wraps times that do not fit, so that they are read as other times."""
-    written = io.BytesIO()
-    _orc().write_table(pa.table({"t": pa.array([253_402_300_799], pa.timestamp("s"))}), written)
+    buffer = io.BytesIO()
+    _orc().write_table(pa.table({"t": pa.array([253_402_300_799], pa.timestamp("s"))}), buffer)
     try:
-        _orc().ORCFile(pa.BufferReader(written.getvalue())).read()
+        _orc().ORCFile(pa.BufferReader(buffer.getvalue())).read()
     except pa.ArrowInvalid:
         return False
     return True
@@ -344,7 +346,7 @@ class ParquetFormat(_Columnar):
 
     def split(self, fs: pafs.FileSystem, path: str, wanted: int) -> list[FileSplit]:
         """Returns splits of whole row groups, in order and of similar size."""
-        with self._opened(fs, path) as (file, _):
+        with self._open(fs, path) as (file, _):
             parts = max(1, min(wanted, file.num_row_groups))
         return [FileSplit(path, part, parts) for part in range(parts)]
 
@@ -357,16 +359,16 @@ class ParquetFormat(_Columnar):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per row group."""
-        declared_once(schema)
-        with self._opened(fs, split.path) as (file, int96):
-            with reading(split.path, "Parquet"):
+        refuse_repeated_names(schema)
+        with self._open(fs, split.path) as (file, int96):
+            with as_data_error(split.path, "Parquet"):
                 present = file.schema_arrow
-                declared, schema = schema, self._to_read(split.path, present, schema, needed, optional)
+                declared, schema = schema, self._columns_to_read(split.path, present, schema, needed, optional)
             groups = split.share(file.num_row_groups)
             row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:
                 raw, cut = self._group(file, int96, split.path, group, schema)
-                with reading(split.path, "Parquet"):
+                with as_data_error(split.path, "Parquet"):
                     if _LEGACY in (file.metadata.metadata or ()):
                         _refuse_julian(split.path, "Parquet in its legacy mode", raw, times=True)
                     numbers = np.arange(row, row + raw.num_rows, dtype=np.int64)
@@ -376,7 +378,7 @@ class ParquetFormat(_Columnar):
 
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema:
         """Returns the columns of the file, with their types there."""
-        with self._opened(fs, path) as (file, _), reading(path, "Parquet"):
+        with self._open(fs, path) as (file, _), as_data_error(path, "Parquet"):
             str(file.schema_arrow)  # names may be no text
             return file.schema_arrow.remove_metadata()
 
@@ -385,7 +387,7 @@ class ParquetFormat(_Columnar):
     ) -> tuple[pa.Table, dict[str, Flags]]:
         """Returns a row group with the types of the file, and flags for its INT96 times that were cut."""
         cut: dict[str, Flags] = {}
-        with reading(path, "Parquet"):
+        with as_data_error(path, "Parquet"):
             raw = file.read_row_group(group, columns=schema.names, use_threads=self.use_threads).select(schema.names)
             for name in _int96_columns(file, schema.names) if int96 is not None else ():
                 column, flags = int96.column(path, group, name, raw[name])  # type: ignore[union-attr]
@@ -397,10 +399,10 @@ class ParquetFormat(_Columnar):
         return raw, cut
 
     @contextmanager
-    def _opened(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
+    def _open(self, fs: pafs.FileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, _Int96 | None]]:
         """Yields the file, and the reader of its INT96 times; None without such times."""
-        with opened(fs, path, "Parquet") as source:
-            with reading(path, "Parquet"):
+        with open_file(fs, path, "Parquet") as source:
+            with as_data_error(path, "Parquet"):
                 refuse_empty(source, path, "Parquet")
                 file = _file(source, "us")
                 has_int96 = _int96_columns(file, file.schema_arrow.names)
@@ -420,27 +422,33 @@ class _Int96:
         """Returns the times of a row group, and a mask of the times that were cut; in nanoseconds if all times fit,
         else in microseconds."""
         fine, coarse = (each.read_row_group(group, columns=[name])[name] for each in (self.nanos, self.millis))
-        if not _wrapped(fine, coarse, 1_000_000).any():
+        if not _mask_of_wrapped(fine, coarse, 1_000_000).any():
             return fine, None
-        column = _unwrapped(path, micros, coarse)
+        column = _without_wrapped(path, micros, coarse)
         if pa.types.is_nested(column.type):
             return column, None  # for lists with times beyond 2262 the cut is not reported
-        ticks, given = (each.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, micros))
+        nano_ticks, micro_ticks = (
+            each.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy() for each in (fine, micros)
+        )
         with np.errstate(over="ignore"):
-            rest = ticks - given * 1000  # both have wrapped by the same number
-        return column, flagged(rest != 0)
+            rest = nano_ticks - micro_ticks * 1000  # both have wrapped by the same number
+        return column, flags_of_cut(rest != 0)
 
 
-def _wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
+def _mask_of_wrapped(fine: pa.ChunkedArray, millis: pa.ChunkedArray, factor: int) -> Mask:
     """Returns a mask of the times that have wrapped in the finer unit. For nested times, it is the mask of the first
     timestamps with a wrapped value."""
-    wrapped: Mask = np.zeros(0, np.bool_)
-    for some, coarse in zip(_times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True):
-        ticks, coarse_ticks = (each.cast(pa.int64()).fill_null(0).to_numpy() for each in (some, coarse))
-        wrapped = ticks // factor != coarse_ticks
-        if wrapped.any():
+    mask: Mask = np.zeros(0, np.bool_)
+    for fine_times, coarse_times in zip(
+        _times_in(fine.combine_chunks()), _times_in(millis.combine_chunks()), strict=True
+    ):
+        fine_ticks, coarse_ticks = (
+            each.cast(pa.int64()).fill_null(0).to_numpy() for each in (fine_times, coarse_times)
+        )
+        mask = fine_ticks // factor != coarse_ticks
+        if mask.any():
             break
-    return wrapped
+    return mask
 
 
 def _times_in(values: pa.Array) -> list[pa.Array]:
@@ -472,20 +480,20 @@ def _int96_columns(file: pq.ParquetFile, names: list[str]) -> list[str]:
     return [name for name in dict.fromkeys(found) if name in names]
 
 
-def _unwrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
+def _without_wrapped(path: str, micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns the times. A time that wrapped in microseconds becomes a time outside the calendar, so that its row is
     bad.
 
     Raises DataError for a wrapped time within a list, a map or a struct.
     """
-    given, wrapped = micros.combine_chunks(), _wrapped(micros, millis, 1000)
-    if not wrapped.any():
+    values, mask = micros.combine_chunks(), _mask_of_wrapped(micros, millis, 1000)
+    if not mask.any():
         return micros
-    if pa.types.is_nested(given.type):
+    if pa.types.is_nested(values.type):
         raise DataError(
             f"{path!r} holds a time beyond the year 294,000",
             why="it does not fit into 64 bits of microseconds",
             do="write it again without that time",
         )
-    never = pa.array([np.iinfo(np.int64).max]).cast(given.type)[0]
-    return pa.chunked_array([pc.if_else(pa.array(wrapped), never, given)])
+    never = pa.array([np.iinfo(np.int64).max]).cast(values.type)[0]
+    return pa.chunked_array([pc.if_else(pa.array(mask), never, values)])

@@ -35,21 +35,21 @@ from topologies.io.formats.text_values import (
     Flags,
     Mask,
     attempt,
-    bad_of,
-    blank,
-    concatenated,
+    bad_mask,
+    blank_bad,
+    concat_flags,
     convertible_text,
-    cut_of,
+    cut_mask,
     decimals,
-    either,
+    flags_of_lists,
+    flags_where,
     from_dates,
     from_milliseconds,
     from_timestamps,
     isolate,
-    of_lists,
     parse_text,
-    valid,
-    where,
+    union_flags,
+    valid_mask,
     whole_numbers,
     within_calendar,
 )
@@ -69,12 +69,12 @@ from windowing.schema import narrowest
 
 
 _kinds = pa.types
-_POWERS = 38
+_ARROWS_POWERS = 38
 
 
 def convertible(source: pa.DataType, target: pa.DataType, form: str | None = None) -> bool:
     """True if values of type ``source`` can become values of type ``target``. ``form``: the declared form of times."""
-    if form is not None and _is_written(source):
+    if form is not None and _may_have_form(source):
         return True
     if source == target or _kinds.is_null(source):
         return True
@@ -104,62 +104,70 @@ def convert_column(
 
     ``form``: the declared form of times that are texts or numbers.
     """
-    if form is not None and _is_written(column.type):
-        done = [_declared(chunk, target, form) for chunk in column.chunks]
+    if form is not None and _may_have_form(column.type):
+        converted = [_convert_by_form(chunk, target, form) for chunk in column.chunks]
     else:
-        done = [_checked(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks]
-    if all(bad is None for _, bad in done):
-        same = all(new is old for (new, _), old in zip(done, column.chunks, strict=True))
-        return column if same and column.type == target else pa.chunked_array([new for new, _ in done], target), None
-    masks: list[Flags] = [np.zeros(len(new), dtype=np.bool_) if bad is None else bad for new, bad in done]
-    return pa.chunked_array([new for new, _ in done], target), concatenated(masks)
+        converted = [
+            _check_values(chunk, target) if chunk.type == target else convert(chunk, target) for chunk in column.chunks
+        ]
+    if all(bad is None for _, bad in converted):
+        unchanged = all(new is old for (new, _), old in zip(converted, column.chunks, strict=True))
+        return column if unchanged and column.type == target else pa.chunked_array(
+            [new for new, _ in converted], target
+        ), None
+    masks: list[Flags] = [np.zeros(len(new), dtype=np.bool_) if bad is None else bad for new, bad in converted]
+    return pa.chunked_array([new for new, _ in converted], target), concat_flags(masks)
 
 
 def convert(values: pa.Array, target: pa.DataType) -> Converted:
     """Returns an array converted to ``target``, with null for a value that cannot be converted. The types must be
     ``convertible``."""
     if values.type == target:
-        return _within(values, target)
-    return within_calendar(*_converted(values, target))
+        return _check_calendar(values, target)
+    return within_calendar(*_convert_by_kind(values, target))
 
 
-def _converted(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911 - one for each kind
+def _convert_by_kind(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911 - one for each kind
     source = values.type
     if _kinds.is_null(source):
         return pa.nulls(len(values), target), None
     if _kinds.is_dictionary(source):
-        return _checked_after(values.dictionary_decode(), target)
+        return _check_or_convert(values.dictionary_decode(), target)
     if _kinds.is_run_end_encoded(source):
-        return _repeated_by_run(values, _checked_after(values.values, target))
+        return _repeated_by_run(values, _check_or_convert(values.values, target))
     if isinstance(source, pa.BaseExtensionType):
-        return _checked_after(_logical_values(values, target), target)
+        return _check_or_convert(_logical_values(values, target), target)
     if _kinds.is_nested(target):
         return _nested(values, target)
     if _kinds.is_timestamp(target) and not is_text(source):
-        return _moments(values, target)
+        return _to_moments(values, target)
     if is_text(source) and not is_text(target) and not is_bytes(target):
-        texts, bad = _checked(values.cast(pa.string()), pa.string())
+        texts, bad = _check_values(values.cast(pa.string()), pa.string())
         parsed, unreadable = parse_text(texts, target)
-        return parsed, either(bad, unreadable)
-    return _plain(values, target)
+        return parsed, union_flags(bad, unreadable)
+    return _convert_scalars(values, target)
 
 
-def _is_written(kind: pa.DataType) -> bool:
+def _may_have_form(kind: pa.DataType) -> bool:
     """True for texts and numbers, which a declared form may turn into times."""
     if _kinds.is_dictionary(kind) or _kinds.is_run_end_encoded(kind):
-        return _is_written(kind.value_type)
+        return _may_have_form(kind.value_type)
     return is_text(kind) or is_number(kind)
 
 
-def _declared(values: pa.Array, target: pa.DataType, form: str) -> Converted:
+def _convert_by_form(values: pa.Array, target: pa.DataType, form: str) -> Converted:
     """Converts texts and numbers to times, by their form."""
     if _kinds.is_dictionary(values.type):
         values = values.dictionary_decode()
     elif _kinds.is_run_end_encoded(values.type):
-        return _repeated_by_run(values, _declared(values.values, target, form))
-    texts, bad = _checked(values.cast(pa.string()), pa.string()) if is_text(values.type) else (_digits(values), None)
+        return _repeated_by_run(values, _convert_by_form(values.values, target, form))
+    texts, bad = (
+        _check_values(values.cast(pa.string()), pa.string())
+        if is_text(values.type)
+        else (_numbers_as_text(values), None)
+    )
     moments, flags = form_of(form).parse(texts, target)
-    return moments, either(bad, flags)
+    return moments, union_flags(bad, flags)
 
 
 def _repeated_by_run(values: pa.Array, converted: Converted) -> Converted:
@@ -175,7 +183,7 @@ def _run_of_each_row(values: pa.RunEndEncodedArray) -> npt.NDArray[np.intp]:
     return np.searchsorted(values.run_ends.to_numpy(), rows, side="right")
 
 
-def _digits(numbers: pa.Array) -> pa.Array:
+def _numbers_as_text(numbers: pa.Array) -> pa.Array:
     return numbers.cast(pa.float64() if _kinds.is_float16(numbers.type) else numbers.type).cast(pa.string())
 
 
@@ -228,10 +236,10 @@ def _logical_values(values: pa.ExtensionArray, target: pa.DataType) -> pa.Array:
     """Returns the values of an array of a logical type, ready for conversion to the declared type."""
     if values.type.extension_name != "arrow.uuid":
         return values.storage.cast(_LOGICAL_TYPES[values.type.extension_name](values.type, target))
-    return _spelled(values.storage) if is_text(target) else values.storage
+    return _uuids_as_text(values.storage) if is_text(target) else values.storage
 
 
-def _spelled(uuids: pa.Array) -> pa.Array:
+def _uuids_as_text(uuids: pa.Array) -> pa.Array:
     """Returns UUIDs as texts, such as ``6ba7b810-9dad-11d1-80b4-00c04fd430c8``."""
     filled = uuids.fill_null(bytes(_UUID))
     digits = np.frombuffer(b"".join(filled.to_pylist()).hex().encode(), np.uint8).reshape(-1, 2 * _UUID)
@@ -240,17 +248,17 @@ def _spelled(uuids: pa.Array) -> pa.Array:
     return pc.if_else(uuids.is_valid(), spelled.cast(pa.binary()).cast(pa.string()), pa.scalar(None, pa.string()))
 
 
-def _is_listing(kind: pa.DataType) -> bool:
+def _is_list_type(kind: pa.DataType) -> bool:
     return bool(_kinds.is_list(kind) or _kinds.is_large_list(kind) or _kinds.is_fixed_size_list(kind))
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
     """True if the scale is within Arrow's table of powers of ten; Arrow does not check this."""
-    return bool(_kinds.is_decimal(target) or abs(source.scale) <= _POWERS)
+    return bool(_kinds.is_decimal(target) or abs(source.scale) <= _ARROWS_POWERS)
 
 
 def _convertible_nested(source: pa.DataType, target: pa.DataType) -> bool:
-    if _is_listing(source) and _is_listing(target):
+    if _is_list_type(source) and _is_list_type(target):
         return convertible(source.value_type, target.value_type)
     if _kinds.is_map(source) and _kinds.is_map(target):
         return convertible(source.key_type, target.key_type) and convertible(source.item_type, target.item_type)
@@ -260,10 +268,10 @@ def _convertible_nested(source: pa.DataType, target: pa.DataType) -> bool:
     return all(place >= 0 and convertible(source.field(place).type, kind) for place, kind in places)
 
 
-def _plain(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911 - one for each kind
+def _convert_scalars(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911 - one for each kind
     source = values.type
     if _kinds.is_time(source):
-        return _times_of_day(values, target)
+        return _times_of_day_as_text(values, target)
     if is_text(target):
         return isolate(as_bytes(values), target, lambda some: some.cast(target))
     if _kinds.is_integer(target) and (_kinds.is_integer(source) or _kinds.is_floating(source)):
@@ -278,20 +286,20 @@ def _plain(values: pa.Array, target: pa.DataType) -> Converted:  # noqa: PLR0911
     return isolate(values, target, lambda some: some.cast(target))
 
 
-def _times_of_day(values: pa.Array, target: pa.DataType) -> Converted:
+def _times_of_day_as_text(values: pa.Array, target: pa.DataType) -> Converted:
     """Converts times of day to texts. A time outside a day is bad, since Arrow would write a wrong text."""
     ticks = values.cast(pa.int32() if _kinds.is_time32(values.type) else pa.int64()).fill_null(0)
     numbers = ticks.to_numpy(zero_copy_only=False).astype(np.int64)
     beyond = (numbers < 0) | (numbers >= 86_400 * _TICKS[values.type.unit])
     texts = values.cast(target)
-    return (blank(texts, beyond), beyond) if beyond.any() else (texts, None)
+    return (blank_bad(texts, beyond), beyond) if beyond.any() else (texts, None)
 
 
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Ticks per second, by the unit of a type."""
 
 
-def _moments(values: pa.Array, target: pa.DataType) -> Converted:
+def _to_moments(values: pa.Array, target: pa.DataType) -> Converted:
     if _kinds.is_timestamp(values.type):
         return from_timestamps(values, target)
     if _kinds.is_date(values.type):
@@ -300,26 +308,26 @@ def _moments(values: pa.Array, target: pa.DataType) -> Converted:
         return from_milliseconds(values, target)
     numbers, beyond = isolate(values, pa.int64(), lambda some: some.cast(pa.int64()))
     moments, late = from_milliseconds(numbers, target)
-    return moments, either(beyond, late)
+    return moments, union_flags(beyond, late)
 
 
 def _kept_if_equal(values: pa.Array, target: pa.DataType) -> Converted:
     """Converts numbers to a floating type if it represents them exactly."""
-    given = values.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
-        kept = given.astype(target.to_pandas_dtype())
-    changed: Mask = _differ(given, kept) & valid(values)
-    absent = changed | ~valid(values)
-    return pa.array(kept, target, mask=absent if absent.any() else None), changed if changed.any() else None
+        converted = numbers.astype(target.to_pandas_dtype())
+    changed: Mask = _differ(numbers, converted) & valid_mask(values)
+    absent = changed | ~valid_mask(values)
+    return pa.array(converted, target, mask=absent if absent.any() else None), changed if changed.any() else None
 
 
-def _differ(given: npt.NDArray[Any], kept: npt.NDArray[np.floating]) -> Mask:
-    if given.dtype.kind == "f":
-        return np.asarray((kept.astype(np.float64) != given) & ~np.isnan(given))
-    wide = kept.astype(np.float64)
-    most = float(np.iinfo(given.dtype).max)
-    inside = (wide < most) if given.dtype.itemsize == 8 else (wide <= most)
-    return np.asarray(~inside | (np.where(inside, wide, 0).astype(given.dtype) != given))
+def _differ(numbers: npt.NDArray[Any], converted: npt.NDArray[np.floating]) -> Mask:
+    if numbers.dtype.kind == "f":
+        return np.asarray((converted.astype(np.float64) != numbers) & ~np.isnan(numbers))
+    wide = converted.astype(np.float64)
+    most = float(np.iinfo(numbers.dtype).max)
+    inside = (wide < most) if numbers.dtype.itemsize == 8 else (wide <= most)
+    return np.asarray(~inside | (np.where(inside, wide, 0).astype(numbers.dtype) != numbers))
 
 
 def as_bytes(values: pa.Array) -> pa.Array:
@@ -331,17 +339,17 @@ def as_bytes(values: pa.Array) -> pa.Array:
     return values if _kinds.is_binary(values.type) or _kinds.is_large_binary(values.type) else values.cast(pa.binary())
 
 
-def _checked(values: pa.Array, target: pa.DataType) -> Converted:
+def _check_values(values: pa.Array, target: pa.DataType) -> Converted:
     """Checks values that already have the declared type: text must be UTF-8, which binary readers do not check."""
     if not is_text(target):
-        return _within(values, target)
+        return _check_calendar(values, target)
     if target == pa.string() or target == pa.large_string():
-        seen, bad = isolate(as_bytes(values), target, lambda some: some.cast(target))
-        return (values, None) if bad is None else (seen, bad)
+        checked_texts, bad = isolate(as_bytes(values), target, lambda some: some.cast(target))
+        return (values, None) if bad is None else (checked_texts, bad)
     return values, None
 
 
-def _within(values: pa.Array, target: pa.DataType) -> Converted:
+def _check_calendar(values: pa.Array, target: pa.DataType) -> Converted:
     """Checks values that already have the declared type: times must be within the calendar, also inside lists and
     structs."""
     if _kinds.is_nested(target):
@@ -356,8 +364,8 @@ def holds_times(kind: pa.DataType) -> bool:
     return any(holds_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _checked_after(values: pa.Array, target: pa.DataType) -> Converted:
-    return _checked(values, target) if values.type == target else convert(values, target)
+def _check_or_convert(values: pa.Array, target: pa.DataType) -> Converted:
+    return _check_values(values, target) if values.type == target else convert(values, target)
 
 
 def _nested(values: pa.Array, target: pa.DataType) -> Converted:
@@ -369,16 +377,16 @@ def _nested(values: pa.Array, target: pa.DataType) -> Converted:
     if not (_kinds.is_list(target) or _kinds.is_map(target)):
         return isolate(values, target, lambda some: some.cast(target))
     offsets = _offsets(values)
-    absent = pa.array(~valid(values)) if values.null_count else None
+    absent = pa.array(~valid_mask(values)) if values.null_count else None
     if _kinds.is_map(target):
         keys, bad_keys = convert(values.keys, target.key_type)
         items, bad_items = convert(values.items, target.item_type)
         built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=target, mask=absent)
-        inner = either(either(bad_keys, bad_items), None)
+        element_flags = union_flags(union_flags(bad_keys, bad_items), None)
     else:
-        inside, inner = convert(values.values, target.value_type)
-        built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=target, mask=absent)
-    return _bad_lists(built, inner, offsets)
+        elements, element_flags = convert(values.values, target.value_type)
+        built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements, type=target, mask=absent)
+    return _bad_lists(built, element_flags, offsets)
 
 
 def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
@@ -388,12 +396,12 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
     return offsets
 
 
-def _bad_lists(built: pa.Array, inner: Flags | None, offsets: npt.NDArray[np.int64]) -> Converted:
+def _bad_lists(built: pa.Array, element_flags: Flags | None, offsets: npt.NDArray[np.int64]) -> Converted:
     """Returns the lists; a list with a bad element is bad."""
-    if inner is None:
+    if element_flags is None:
         return built, None
-    flags = where(of_lists(inner, offsets), valid(built))
-    return (blank(built, flags), flags) if flags.any() else (built, None)
+    flags = flags_where(flags_of_lists(element_flags, offsets), valid_mask(built))
+    return (blank_bad(built, flags), flags) if flags.any() else (built, None)
 
 
 def _structs(values: pa.Array, target: pa.DataType) -> Converted:
@@ -402,13 +410,13 @@ def _structs(values: pa.Array, target: pa.DataType) -> Converted:
     for field in target:
         child, spoiled = convert(values.field(values.type.get_field_index(field.name)), field.type)
         children.append(child)
-        bad = either(bad, spoiled)
-    absent = pa.array(~valid(values)) if values.null_count else None
+        bad = union_flags(bad, spoiled)
+    absent = pa.array(~valid_mask(values)) if values.null_count else None
     built = pa.StructArray.from_arrays(children, fields=list(target), mask=absent)
     if bad is None:
         return built, None
-    bad = where(bad, valid(values))
-    return blank(built, bad), bad
+    bad = flags_where(bad, valid_mask(values))
+    return blank_bad(built, bad), bad
 
 
 # Rows of a file as the declared columns: good rows, and bad rows with their reasons. Values are converted by the
@@ -474,28 +482,28 @@ def conform_rows(
     schema: pa.Schema,
     numbers: npt.NDArray[np.int64],
     on_truncation: OnTruncation,
-    found: Mapping[str, Flags] = MappingProxyType({}),
+    earlier_flags: Mapping[str, Flags] = MappingProxyType({}),
     times: Times = (),
 ) -> Chunk:
     """Converts rows to a chunk: good rows with exactly ``schema``, their row numbers, and bad rows.
 
-    ``found``: flags of columns that earlier steps found. ``times``: the form of times that are texts or numbers, by
-    column.
+    ``earlier_flags``: flags that earlier steps found, by column. ``times``: the form of times that are texts or
+    numbers, by column.
     """
     forms = dict(times)
     columns: list[pa.ChunkedArray] = []
     flags: dict[str, Flags] = {}
     for field in schema:
-        column, of_column = convert_column(raw.column(field.name), field.type, forms.get(field.name))
+        column, column_flags = convert_column(raw.column(field.name), field.type, forms.get(field.name))
         columns.append(column)
-        of_column = either(of_column, found.get(field.name))
-        if of_column is not None and of_column.any():
-            flags[field.name] = of_column
+        column_flags = union_flags(column_flags, earlier_flags.get(field.name))
+        if column_flags is not None and column_flags.any():
+            flags[field.name] = column_flags
     table = pa.Table.from_arrays(columns, schema=schema)
-    return parted(table, raw, flags, numbers, on_truncation, times=times)
+    return separate_bad_rows(table, raw, flags, numbers, on_truncation, times=times)
 
 
-def within_years(rows: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
+def separate_beyond_years(rows: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
     """Separates rows with a date or time outside the years 1 to 9999, also inside lists and structs, from the
     others."""
     flags: dict[str, Flags] = {}
@@ -506,10 +514,10 @@ def within_years(rows: pa.Table, numbers: npt.NDArray[np.int64]) -> Chunk:
             if beyond is not None and beyond.any():
                 flags[field.name] = beyond
                 table = table.set_column(place, field, column)
-    return parted(table, rows, flags, numbers, "cut")
+    return separate_bad_rows(table, rows, flags, numbers, "cut")
 
 
-def parted(
+def separate_bad_rows(
     table: pa.Table,
     raw: pa.Table,
     flags: dict[str, Flags],
@@ -524,14 +532,14 @@ def parted(
     """
     if not flags:
         return table, numbers, NO_BAD_ROWS
-    masks = {name: refused(of_column, on_truncation) for name, of_column in flags.items()}
+    masks = {name: refused_mask(column_flags, on_truncation) for name, column_flags in flags.items()}
     any_bad = np.logical_or.reduce(list(masks.values()))
-    cut = [each for each in map(cut_of, flags.values()) if each is not None]
+    cut = [each for each in map(cut_mask, flags.values()) if each is not None]
     truncated = numbers[np.logical_or.reduce(cut) & ~any_bad] if cut else numbers[:0]
     if not any_bad.any():
         return table, numbers, NO_BAD_ROWS.with_truncated(truncated)
-    places, forms = np.flatnonzero(any_bad), dict(times)
-    wrong = python_columns(_with_bytes(_takeable(raw).take(pa.array(places))))
+    bad_indices, forms = np.flatnonzero(any_bad), dict(times)
+    wrong = python_columns(_with_bytes(_ready_for_take(raw).take(pa.array(bad_indices))))
     bad = [
         BadRow(
             int(numbers[at]),
@@ -540,7 +548,7 @@ def parted(
                     table.schema.field(name),
                     raw.schema.field(name).type,
                     wrong,
-                    place,
+                    index,
                     flags[name][at],
                     encoding,
                     forms.get(name),
@@ -548,19 +556,19 @@ def parted(
                 for name, mask in masks.items()
                 if mask[at]
             ),
-            row_as_json(wrong, place, encoding),
+            row_as_json(wrong, index, encoding),
         )
-        for place, at in enumerate(places)
+        for index, at in enumerate(bad_indices)
     ]
     return table.filter(pa.array(~any_bad)), numbers[~any_bad], BadRows.of(bad).with_truncated(truncated)
 
 
-def refused(flags: Flags, on_truncation: OnTruncation) -> Mask:
+def refused_mask(flags: Flags, on_truncation: OnTruncation) -> Mask:
     """Returns a mask of the values that make their rows bad."""
-    return flags != 0 if on_truncation == "error" else bad_of(flags)
+    return flags != 0 if on_truncation == "error" else bad_mask(flags)
 
 
-def too_fine(name: str, value: object) -> str:
+def reason_too_fine(name: str, value: object) -> str:
     """Returns the reason why a time that would be cut makes its row bad."""
     return (
         f"column {name!r}: {short_repr(value)} is finer than a microsecond, and on_truncation='error' cuts nothing; "
@@ -568,7 +576,7 @@ def too_fine(name: str, value: object) -> str:
     )
 
 
-def misfit(name: str, value: object, kind: pa.DataType, form: str | None = None) -> str:
+def reason_of_misfit(name: str, value: object, kind: pa.DataType, form: str | None = None) -> str:
     """Returns the reason why a value does not fit its declared type. ``form``: the declared form of its times."""
     if form is not None:
         return f"column {name!r}: {short_repr(value)} is no {type_name(kind)}: {form_of(form).reason(str(value))}"
@@ -594,7 +602,7 @@ _TIMES: tuple[tuple[str, str, str], ...] = (
     (r"", "it is empty, and only null is no value", ""),
 )
 """For texts that are not times: a pattern, a description of such texts, and the form that can read them."""
-_SURE = 5
+_BEFORE_MOMENT = 5
 """How many of these patterns come before ``_MOMENT``, which finds dates and times that do not exist."""
 _MOMENT = re.compile(
     r"([+-]?\d{4,})-?(\d\d)-?(\d\d)"
@@ -612,8 +620,8 @@ def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
     if is_date and re.fullmatch(r"\d{8}", text):
         return f"it has no hyphens; {like}, or say how it is written, as in times={{{name!r}: '%Y%m%d'}}"
     for number, (pattern, hint, form) in enumerate(_TIMES):
-        if number == _SURE and (found := _MOMENT.fullmatch(text)) is not None:
-            wrong, beyond = _of_moment(found, kind)
+        if number == _BEFORE_MOMENT and (found := _MOMENT.fullmatch(text)) is not None:
+            wrong, beyond = _describe_wrong_moment(found, kind)
             return f"{wrong}; {_BEYOND if beyond else advice}"
         if re.fullmatch(pattern, text):
             if not form or (is_date and is_unit(form)):
@@ -623,7 +631,7 @@ def _time_hint(name: str, value: object, kind: pa.DataType) -> str | None:
     return advice if isinstance(value, str) else None
 
 
-def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
+def _describe_wrong_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
     """Describes the error in a day and a time of day; the second value is True if the year is wrong."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3, 5, 6, 7))
     try:
@@ -642,7 +650,7 @@ def _of_moment(found: re.Match[str], kind: pa.DataType) -> tuple[str, bool]:
     return "its year has a sign" if found[1][0] in "+-" else "there is no such day or time", False
 
 
-def _takeable(raw: pa.Table) -> pa.Table:
+def _ready_for_take(raw: pa.Table) -> pa.Table:
     """Returns the table without views and runs, because Arrow's ``take`` does not support all of them."""
     for index, field in enumerate(raw.schema):
         chunks = raw.column(index).chunks
@@ -670,25 +678,25 @@ def _with_bytes(raw: pa.Table) -> pa.Table:
 
 def _reason(  # noqa: PLR0911 - one for each kind
     field: pa.Field,
-    given: pa.DataType,
+    file_type: pa.DataType,
     wrong: dict[str, list[Any]],
     index: int,
     flag: np.bool_ | np.uint8,
     encoding: str,
     form: str | None,
 ) -> str:
-    """Returns the reason why a value is bad. ``given``: its type in the file."""
+    """Returns the reason why a value is bad. ``file_type``: its type in the file."""
     value = wrong[field.name][index]
     if flag == CUT:
-        return too_fine(field.name, value.decode() if isinstance(value, bytes) else str(value))
-    if _kinds.is_timestamp(given) or _kinds.is_date(given):
-        return f"column {field.name!r}: {value!s} as {given} is outside the years 1 to 9999 in UTC; {_BEYOND}"
-    if _kinds.is_time(given):
-        return f"column {field.name!r}: this {given} is no time of a day, which ends before 24:00"
+        return reason_too_fine(field.name, value.decode() if isinstance(value, bytes) else str(value))
+    if _kinds.is_timestamp(file_type) or _kinds.is_date(file_type):
+        return f"column {field.name!r}: {value!s} as {file_type} is outside the years 1 to 9999 in UTC; {_BEYOND}"
+    if _kinds.is_time(file_type):
+        return f"column {field.name!r}: this {file_type} is no time of a day, which ends before 24:00"
     if not isinstance(value, bytes):
-        return misfit(field.name, value, field.type, form)
+        return reason_of_misfit(field.name, value, field.type, form)
     try:
-        return misfit(field.name, value.decode("utf-8"), field.type, form)
+        return reason_of_misfit(field.name, value.decode("utf-8"), field.type, form)
     except UnicodeDecodeError:
         if encoding == UTF_8:
             return f"column {field.name!r}: {short_repr(value)} is not valid UTF-8"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 
-from topologies.io.formats.conform import only_present, parted, with_absent
+from topologies.io.formats.conform import only_present, separate_bad_rows, with_absent
 from topologies.io.formats.declared_times import Times, checked_times, form_of, is_unit
 from topologies.io.formats.event_files import (
     UTF_8,
@@ -25,11 +25,11 @@ from topologies.io.formats.event_files import (
     FileSplit,
     OneSplit,
     OnTruncation,
+    as_data_error,
     check_truncation,
-    declared_once,
-    opened,
-    reading,
+    open_file,
     refuse_absent,
+    refuse_repeated_names,
     shown_bytes,
 )
 from topologies.io.formats.json import parse_cells
@@ -37,12 +37,12 @@ from topologies.io.formats.lines import BOM, LONGEST_ROW, check_encoding
 from topologies.io.formats.text_values import (
     Converted,
     Flags,
-    concatenated,
-    either,
+    concat_flags,
     empty_is_null,
     isolate,
     parse_base64,
     parse_text,
+    union_flags,
     with_full_stop,
 )
 from windowing.errors import ConfigError, DataError
@@ -54,7 +54,7 @@ from windowing.errors import ConfigError, DataError
 # A row that breaks this rule is bad, and ends with its line.
 
 
-_Places = npt.NDArray[np.int64]
+_Integers = npt.NDArray[np.int64]
 _LF, _CR = ord("\n"), ord("\r")
 AFTER_QUOTE = "text follows the quote that ends a value: a quote within a value is doubled"
 UNCLOSED = "the file ends inside a quoted value: a quote was opened and never closed"
@@ -67,10 +67,10 @@ class Rows:
     that are not CSV are listed by index, with the reason."""
 
     data: bytes
-    starts: _Places
-    stops: _Places
-    nexts: _Places
-    widths: _Places
+    starts: _Integers
+    stops: _Integers
+    nexts: _Integers
+    widths: _Integers
     faults: dict[int, str]
     end: int
     """Start of the first incomplete row."""
@@ -81,26 +81,32 @@ class Rows:
     def bytes_of(self, row: int) -> bytes:
         return self.data[self.starts[row] : self.stops[row]]
 
-    def since(self, first: int) -> Rows:
+    def from_row(self, first: int) -> Rows:
         """Returns the rows from index ``first`` on."""
         faults = {row - first: reason for row, reason in self.faults.items() if row >= first}
-        some = slice(first, None)
+        from_first = slice(first, None)
         return Rows(
-            self.data, self.starts[some], self.stops[some], self.nexts[some], self.widths[some], faults, self.end
+            self.data,
+            self.starts[from_first],
+            self.stops[from_first],
+            self.nexts[from_first],
+            self.widths[from_first],
+            faults,
+            self.end,
         )
 
-    def joined(self, places: _Places) -> bytes | memoryview:
+    def bytes_of_rows(self, rows: _Integers) -> bytes | memoryview:
         """Returns the bytes of some of the rows."""
-        if not len(places):
+        if not len(rows):
             return b""
-        starts, nexts = self.starts[places], self.nexts[places]
+        starts, nexts = self.starts[rows], self.nexts[rows]
         breaks = np.flatnonzero(nexts[:-1] != starts[1:])
-        firsts, lasts = starts[np.concatenate([[0], breaks + 1])], nexts[np.concatenate([breaks, [len(places) - 1]])]
+        begins, ends = starts[np.concatenate([[0], breaks + 1])], nexts[np.concatenate([breaks, [len(rows) - 1]])]
         data = self._without_lone_returns(nexts)
-        parts = [memoryview(data)[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+        parts = [memoryview(data)[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _without_lone_returns(self, nexts: _Places) -> bytes:
+    def _without_lone_returns(self, nexts: _Integers) -> bytes:
         """Returns the bytes, with LF for a CR at the end of a row: after rows are left out, that CR might be joined to
         an LF."""
         characters = np.frombuffer(self.data, np.uint8)
@@ -121,22 +127,22 @@ class RowFinder:
         """``unquoted``: False if escapes count only within quotes."""
         self.delimiter, self.quote = delimiter.encode(), quote.encode() if quote else None
         self.escape, self.comment = escape.encode() if escape else None, comment.encode() if comment else None
-        self._patterns(unquoted=unquoted)
+        self._compile_patterns(unquoted=unquoted)
         self._beside_quotes = np.zeros(256, np.bool_)
         """Table of the bytes that may stand before an opening or after a closing quote. Two quotes together are a
         doubled quote."""
         self._beside_quotes[list(self.delimiter + b"\r\n" + (self.quote or b""))] = True
 
-    def find(self, data: bytes, last: bool) -> Rows:
-        """Returns the complete rows of ``data``, which begins with a row; ``last``: no data follow."""
+    def find(self, data: bytes, is_last: bool) -> Rows:
+        """Returns the complete rows of ``data``, which begins with a row; ``is_last``: no data follow."""
         if self.escape is not None and self.escape in data:
-            return self._by_patterns(data, last)
+            return self._by_patterns(data, is_last)
         if self.comment is not None and any(begin + self.comment in b"\n" + data for begin in (b"\n", b"\r")):
-            return self._by_patterns(data, last)
-        rows = self._by_counting(data, last)
-        return self._by_patterns(data, last) if rows is None else rows
+            return self._by_patterns(data, is_last)
+        rows = self._by_counting(data, is_last)
+        return self._by_patterns(data, is_last) if rows is None else rows
 
-    def _by_counting(self, data: bytes, last: bool) -> Rows | None:
+    def _by_counting(self, data: bytes, is_last: bool) -> Rows | None:
         """Finds row ends as line ends with an even number of quotes between them. Returns None if a quote breaks this
         rule."""
         characters = np.frombuffer(data, np.uint8)
@@ -144,7 +150,7 @@ class RowFinder:
         if b"\r" in data:
             returns = characters == _CR
             returns[:-1] &= ~ending[1:]  # in CR LF, the LF is the end
-            returns[-1:] &= last
+            returns[-1:] &= is_last
             ending |= returns
         separating = characters == self.delimiter[0]
         quotes = np.flatnonzero(characters == self.quote[0]) if self.quote is not None else np.empty(0, np.int64)
@@ -153,17 +159,17 @@ class RowFinder:
             ending &= outside
             separating &= outside
         ends = np.flatnonzero(ending)
-        if last and len(quotes) % 2:
+        if is_last and len(quotes) % 2:
             return None
         nexts = ends + 1
         starts = np.concatenate([[0], nexts[:-1]]) if len(nexts) else nexts
-        if len(quotes) and not self._regular(characters, quotes):
+        if len(quotes) and not self._has_regular_quotes(characters, quotes):
             return None
         stops = ends - ((ends > starts) & (characters[ends] == _LF) & (characters[ends - 1] == _CR))
         before = np.searchsorted(np.flatnonzero(separating), nexts)
         return Rows(data, starts, stops, nexts, np.diff(before, prepend=0) + 1, {}, int(nexts[-1]) if len(nexts) else 0)
 
-    def _regular(self, characters: npt.NDArray[np.uint8], quotes: _Places) -> bool:
+    def _has_regular_quotes(self, characters: npt.NDArray[np.uint8], quotes: _Integers) -> bool:
         """True if every odd quote (the first, the third ...) begins a value or is the second of a doubled quote, and
         every even quote ends a value or is the first of a doubled quote."""
         opening, closing = quotes[::2], quotes[1::2]
@@ -171,33 +177,33 @@ class RowFinder:
         followed = closing[closing + 1 < len(characters)]
         return bool(begins.all() and self._beside_quotes[characters[followed + 1]].all())
 
-    def _by_patterns(self, data: bytes, last: bool) -> Rows:
+    def _by_patterns(self, data: bytes, is_last: bool) -> Rows:
         spans: list[tuple[int, int, int, int]] = []
         faults: dict[int, str] = {}
-        place = 0
-        while place < len(data):
-            row = self._comment.match(data, place) if self._comment is not None else None
+        position = 0
+        while position < len(data):
+            row = self._comment.match(data, position) if self._comment is not None else None
             if row is not None:
-                place = row.end()
+                position = row.end()
                 continue
-            row = self._row.match(data, place)
-            if row is None and (row := self._loose.match(data, place)) is not None:
+            row = self._row.match(data, position)
+            if row is None and (row := self._loose.match(data, position)) is not None:
                 faults[len(spans)] = AFTER_QUOTE
-            if row is None and not last:
+            if row is None and not is_last:
                 break
             end = len(data) if row is None else row.end()
-            if not last and end == len(data) and data.endswith(b"\r"):
+            if not is_last and end == len(data) and data.endswith(b"\r"):
                 break
             if row is None:
-                faults[len(spans)] = ENDS_ESCAPED if self._open.fullmatch(data, place) is None else UNCLOSED
-                stop = end - (2 if data[place:end].endswith(b"\r\n") else 1)
+                faults[len(spans)] = ENDS_ESCAPED if self._open.fullmatch(data, position) is None else UNCLOSED
+                stop = end - (2 if data[position:end].endswith(b"\r\n") else 1)
             else:
                 stop = row.start("end")  # the carriage return may be escaped, and then belongs to the value
-            width = 0 if len(spans) in faults else sum(1 for _ in self._value.finditer(data, place, end))
-            spans.append((place, stop, end, width))
-            place = end
+            width = 0 if len(spans) in faults else sum(1 for _ in self._value.finditer(data, position, end))
+            spans.append((position, stop, end, width))
+            position = end
         starts, stops, nexts, widths = np.array(spans, np.int64).reshape(-1, 4).T
-        return Rows(data, starts, stops, nexts, widths, faults, place)
+        return Rows(data, starts, stops, nexts, widths, faults, position)
 
     def with_escapes(self, data: bytes | memoryview) -> bytes | memoryview:
         """Returns complete rows in which each escape outside quotes is itself escaped."""
@@ -205,7 +211,7 @@ class RowFinder:
             return data
         return self._bare_escape.sub(lambda found: found[0] if len(found[0]) > 1 else found[0] * 2, data)
 
-    def _patterns(self, *, unquoted: bool) -> None:
+    def _compile_patterns(self, *, unquoted: bool) -> None:
         delimiter, end = re.escape(self.delimiter), rb"(?:\r\n|\r|\n)"
         quote = re.escape(self.quote) if self.quote else b""
         escape = re.escape(self.escape) if self.escape else b""
@@ -343,14 +349,14 @@ class CsvFormat(OneSplit):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per block of the file."""
-        declared_once(schema)
+        refuse_repeated_names(schema)
         header: list[str] | None = None
         row = 0
-        with opened(fs, split.path, "CSV", streamed=True) as source:
+        with open_file(fs, split.path, "CSV", streamed=True) as source:
             comment = self.comment.encode() if self.comment else None
-            text, delimiter = _without_delimiter_line(self._text(source, split.path), comment)
+            text, delimiter = _without_delimiter_line(self._read_text(source, split.path), comment)
             if delimiter is not None:
-                self = self._delimited(delimiter, split.path)  # noqa: PLW0642 - the ``sep=`` line names it
+                self = self._with_delimiter(delimiter, split.path)  # noqa: PLW0642 - the ``sep=`` line names it
             for rows in self._rows(text, split.path):
                 if header is None:
                     first = np.flatnonzero(rows.stops > rows.starts)
@@ -358,8 +364,8 @@ class CsvFormat(OneSplit):
                         continue
                     header = self._header(rows, int(first[0]), split.path)
                     refuse_absent(split.path, header, schema, optional)
-                    rows = rows.since(int(first[0]) + 1)  # noqa: PLW2901
-                with reading(split.path, "CSV"):
+                    rows = rows.from_row(int(first[0]) + 1)  # noqa: PLW2901
+                with as_data_error(split.path, "CSV"):
                     chunk, count = self._chunk(rows, header, only_present(schema, header), row)
                 row += count
                 if count:
@@ -369,7 +375,7 @@ class CsvFormat(OneSplit):
     def _finder(self) -> RowFinder:
         return RowFinder(self.delimiter, self.quote, self.escape, self.comment, unquoted=self.escape_unquoted)
 
-    def _delimited(self, delimiter: str, path: str) -> CsvFormat:
+    def _with_delimiter(self, delimiter: str, path: str) -> CsvFormat:
         try:
             return replace(self, delimiter=delimiter)
         except ConfigError as error:
@@ -384,19 +390,19 @@ class CsvFormat(OneSplit):
         finder = self._finder
         rest = b""
         for data in text:
-            rows = finder.find(rest + data, last=False)
-            yield self._short_enough(rows, path)
+            rows = finder.find(rest + data, is_last=False)
+            yield self._check_lengths(rows, path)
             rest = rows.data[rows.end :]
             if len(rest) > self.longest_row + 1:  # a carriage return at its end does not count
                 raise self._too_long(rest, path)
         if rest:
             ended = rest.endswith((b"\n", b"\r"))
-            rows = finder.find(rest if ended else rest + b"\n", last=True)
+            rows = finder.find(rest if ended else rest + b"\n", is_last=True)
             if ended and ENDS_ESCAPED in rows.faults.values():  # the escaped line end belongs to the value
-                rows = finder.find(rest + b"\n", last=True)
-            yield self._short_enough(rows, path)
+                rows = finder.find(rest + b"\n", is_last=True)
+            yield self._check_lengths(rows, path)
 
-    def _short_enough(self, rows: Rows, path: str) -> Rows:
+    def _check_lengths(self, rows: Rows, path: str) -> Rows:
         long = np.flatnonzero(rows.stops - rows.starts > self.longest_row)
         if len(long):
             raise self._too_long(rows.data[rows.starts[long[0]] :], path)
@@ -410,25 +416,25 @@ class CsvFormat(OneSplit):
             do="correct the file, or give its spout a larger longest_row",
         )
 
-    def _text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
+    def _read_text(self, source: pa.NativeFile, path: str) -> Iterator[bytes]:
         """Yields the file in UTF-8, without its byte order mark and the lines to skip."""
-        plain = self._codec == UTF_8
+        is_utf8 = self._codec == UTF_8
         decoder = codecs.getincrementaldecoder(self.encoding)("surrogateescape")
         before = re.compile(rb"(?:%s)?+(?:[^\r\n]*+(?:\r\n|\n|\r(?!\n|\Z))){%d}" % (BOM, self.skip_rows))
-        head, begun, ended = b"", False, False
+        head, past_head, ended = b"", False, False
         while not ended:
-            with reading(path, "CSV"):
+            with as_data_error(path, "CSV"):
                 data: bytes = source.read(self.block_size)
                 ended = not data
-                if not plain:
+                if not is_utf8:
                     data = decoder.decode(data, ended).encode("utf-8", "surrogatepass")
-            if not begun:
+            if not past_head:
                 head += data
                 if len(head) < len(BOM) and not ended:
                     continue
-                passed = before.match(head + b"\n" if ended and self.skip_rows else head)
-                begun = passed is not None
-                data = head[passed.end() :] if passed is not None else b""
+                skipped = before.match(head + b"\n" if ended and self.skip_rows else head)
+                past_head = skipped is not None
+                data = head[skipped.end() :] if skipped is not None else b""
             if data:
                 yield data
 
@@ -439,7 +445,7 @@ class CsvFormat(OneSplit):
                 why=f"its header is wrong: {rows.faults[index]}",
                 do="correct the file, or give its spout the quote and escape that it has",
             )
-        text = bytes(self._for_others(rows.bytes_of(index))).decode("utf-8", "replace")
+        text = bytes(self._for_arrow_and_python(rows.bytes_of(index))).decode("utf-8", "replace")
         dialect: dict[str, Any] = (
             {"quoting": stdlib_csv.QUOTE_NONE} if self.quote is None else {"quotechar": self.quote}
         )
@@ -452,43 +458,45 @@ class CsvFormat(OneSplit):
                 do="check that the file is CSV, with the names of its columns in the first row",
             ) from error
 
-    def _for_others(self, data: bytes | memoryview) -> bytes | memoryview:
+    def _for_arrow_and_python(self, data: bytes | memoryview) -> bytes | memoryview:
         """Returns complete rows for Arrow and Python, which treat an escape alike inside and outside quotes."""
         return data if self.escape_unquoted else self._finder.with_escapes(data)
 
     def _chunk(self, rows: Rows, header: list[str], schema: pa.Schema, row: int) -> tuple[Chunk, int]:
         """Returns the rows as a chunk, and their number; ``row``: the number of the first row."""
-        kept = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
-        wrong = rows.widths[kept] != len(header)
-        numbers = row + np.arange(len(kept), dtype=np.int64)
-        away = [
+        row_indices = np.arange(len(rows)) if len(header) == 1 else np.flatnonzero(rows.stops > rows.starts)
+        wrong = rows.widths[row_indices] != len(header)
+        numbers = row + np.arange(len(row_indices), dtype=np.int64)
+        misshaped = [
             BadRow(
                 int(numbers[at]),
                 rows.faults.get(
-                    place := int(kept[at]), f"{rows.widths[place]} values where the header has {len(header)}"
+                    index := int(row_indices[at]), f"{rows.widths[index]} values where the header has {len(header)}"
                 ),
-                shown_bytes(rows.bytes_of(place), self._codec),
+                shown_bytes(rows.bytes_of(index), self._codec),
             )
             for at in np.flatnonzero(wrong).tolist()
         ]
-        raw = self._cells(rows.joined(kept[~wrong]), len(header), [header.index(name) for name in schema.names])
-        if raw.num_rows != len(kept) - wrong.sum():
-            raise pa.ArrowInvalid(f"{raw.num_rows} rows were read in place of {len(kept) - wrong.sum()}")
-        table, places, bad = self._typed(raw.rename_columns(schema.names), schema, numbers[~wrong])
-        return (table, places, bad.with_others(away)), len(kept)
+        raw = self._cells(
+            rows.bytes_of_rows(row_indices[~wrong]), len(header), [header.index(name) for name in schema.names]
+        )
+        if raw.num_rows != len(row_indices) - wrong.sum():
+            raise pa.ArrowInvalid(f"{raw.num_rows} rows were read in place of {len(row_indices) - wrong.sum()}")
+        table, good_numbers, bad = self._convert_cells(raw.rename_columns(schema.names), schema, numbers[~wrong])
+        return (table, good_numbers, bad.with_others(misshaped)), len(row_indices)
 
     def _cells(self, data: bytes | memoryview, width: int, wanted: list[int]) -> pa.Table:
         """Reads some columns of complete rows, as bytes."""
         names = [str(index) for index in wanted]
         if not len(data):
             return pa.table({name: pa.array([], pa.binary()) for name in names})
-        data = self._for_others(data)
+        data = self._for_arrow_and_python(data)
         if data[: len(BOM)] == BOM:
             data = BOM + bytes(data)  # Arrow would skip the first mark
-        owned = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
-        memoryview(owned).cast("B")[:] = data
+        copy = pa.allocate_buffer(len(data))  # Arrow's thread that reads ahead could not wait for Python's lock
+        memoryview(copy).cast("B")[:] = data
         return pacsv.read_csv(
-            pa.BufferReader(owned),
+            pa.BufferReader(copy),
             read_options=pacsv.ReadOptions(
                 use_threads=False, block_size=len(data) + 1, column_names=[str(index) for index in range(width)]
             ),
@@ -508,7 +516,7 @@ class CsvFormat(OneSplit):
             ),
         )
 
-    def _typed(self, raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> Chunk:
+    def _convert_cells(self, raw: pa.Table, schema: pa.Schema, numbers: npt.NDArray[np.int64]) -> Chunk:
         columns: list[pa.ChunkedArray] = []
         flags: dict[str, Flags] = {}
         forms = dict(self.times)
@@ -516,11 +524,11 @@ class CsvFormat(OneSplit):
             form = forms.get(declared.name)
             parts = [self._column(chunk, declared.type, form) for chunk in raw.column(declared.name).chunks]
             columns.append(pa.chunked_array([part for part, _ in parts], declared.type))
-            broken: list[Flags] = [np.zeros(len(part), np.bool_) if bad is None else bad for part, bad in parts]
-            if any(bad.any() for bad in broken):
-                flags[declared.name] = concatenated(broken)
+            part_flags: list[Flags] = [np.zeros(len(part), np.bool_) if bad is None else bad for part, bad in parts]
+            if any(bad.any() for bad in part_flags):
+                flags[declared.name] = concat_flags(part_flags)
         table = pa.Table.from_arrays(columns, schema=schema)
-        return parted(table, raw, flags, numbers, self.on_truncation, self._codec, self.times)
+        return separate_bad_rows(table, raw, flags, numbers, self.on_truncation, self._codec, self.times)
 
     @property
     def _codec(self) -> str:
@@ -528,15 +536,15 @@ class CsvFormat(OneSplit):
         return codecs.lookup(self.encoding).name
 
     def _column(self, cells: pa.Array, target: pa.DataType, form: str | None) -> Converted:
-        texts, broken = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))
+        texts, invalid_text = isolate(cells, pa.string(), lambda some: some.cast(pa.string()))
         comma = self.decimal_point == ","
         if form is None:
-            values, bad = typed_cells(with_full_stop(texts, target) if comma else texts, target)
+            values, bad = convert_cells(with_full_stop(texts, target) if comma else texts, target)
         else:
             texts = empty_is_null(texts)
             numbers = comma and is_unit(form)
             values, bad = form_of(form).parse(with_full_stop(texts, pa.float64()) if numbers else texts, target)
-        return values, either(broken, bad)
+        return values, union_flags(invalid_text, bad)
 
 
 def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tuple[Iterator[bytes], str | None]:
@@ -544,19 +552,19 @@ def _without_delimiter_line(text: Iterator[bytes], comment: bytes | None) -> tup
     blank lines before that line; and the delimiter of the line."""
     commented = rb"(?:%s[^\r\n]*+)?" % re.escape(comment) if comment else b""
     before = re.compile(rb"(?:%s(?:\r\n|\n|\r(?!\n|\Z)))*+" % commented)
-    head, place = b"", 0
+    head, position = b"", 0
     for data in text:
         head += data
         header = before.match(head)
-        place = 0 if header is None else header.end()
-        if len(head) - place > _LONGEST_DELIMITER_LINE and not (comment and head.startswith(comment, place)):
+        position = 0 if header is None else header.end()
+        if len(head) - position > _LONGEST_DELIMITER_LINE and not (comment and head.startswith(comment, position)):
             break
-    line = DELIMITER_LINE.match(head, place)
+    line = DELIMITER_LINE.match(head, position)
     rest = head if line is None else head[line.end() :]
     return chain([rest] if rest else [], text), None if line is None else line["sign"].decode("utf-8", "replace")
 
 
-def typed_cells(texts: pa.Array, target: pa.DataType) -> Converted:
+def convert_cells(texts: pa.Array, target: pa.DataType) -> Converted:
     """Returns text cells converted to the declared type."""
     if target == pa.string():
         return texts, None

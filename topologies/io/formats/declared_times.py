@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 from topologies.io.formats.text_values import (
     Converted,
     Mask,
-    blank,
-    either,
-    flagged,
+    blank_bad,
+    flags_of_cut,
     from_timestamps,
     from_wall_times,
-    valid,
+    union_flags,
+    valid_mask,
     within_calendar,
 )
 from windowing.errors import ConfigError
@@ -40,11 +40,11 @@ AS_WRITTEN = ""
 
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _MICROS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 10**3)}
-_PLACES = 7
+_MAX_DECIMALS = 7
 """Most decimals of numbers that the fast path reads: enough for seconds with all digits of a double."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _WHOLE = r"^-?[0-9]{1,18}$"
-_SIMPLE = rf"^-?[0-9]{{1,11}}\.[0-9]{{1,{_PLACES}}}$"
+_SIMPLE = rf"^-?[0-9]{{1,11}}\.[0-9]{{1,{_MAX_DECIMALS}}}$"
 
 _MONTHS, _DAYS = [name.lower() for name in calendar.month_name[1:]], [name.lower() for name in calendar.day_name]
 _NAMES = {"B": _MONTHS, "b": [name[:3] for name in _MONTHS], "A": _DAYS, "a": [name[:3] for name in _DAYS]}
@@ -68,8 +68,8 @@ _PATTERNS = {
 }
 _ALIKE = ("Yy", "mbB", "aA", "HI")
 """Groups of directives; a format may have only one of each group."""
-_OF_DAY = "HIMSfpz"
-_KNOWN = " ".join(f"%{sign}" for sign in (*_NUMBERS, *_PATTERNS))
+_TIME_OF_DAY_SIGNS = "HIMSfpz"
+_KNOWN_DIRECTIVES = " ".join(f"%{sign}" for sign in (*_NUMBERS, *_PATTERNS))
 _PART = re.compile(r"%(?P<sign>.)|(?P<space>\s+)|(?P<literal>[^%\s])", re.DOTALL)
 
 
@@ -141,7 +141,7 @@ def check_kind(name: str, text: str, kind: pa.DataType) -> None:
             do=f"declare '{name} timestamp', or leave it out",
         )
     form = form_of(text)
-    if not isinstance(form, _Format) or any(sign in _OF_DAY for sign in form.signs):
+    if not isinstance(form, _Format) or any(sign in _TIME_OF_DAY_SIGNS for sign in form.signs):
         raise ConfigError(
             f"times={{{name!r}: {text!r}}}, and {name!r} is a date",
             why="that has a time of day, which a date has not",
@@ -166,27 +166,27 @@ class _Unit:
 
     def parse(self, texts: pa.Array, target: pa.DataType) -> Converted:
         texts = pc.ascii_trim_whitespace(texts)
-        whole = pc.match_substring_regex(texts, _WHOLE).fill_null(True)
-        if pc.all(whole).as_py() is not False:
-            return within_calendar(*self.whole(texts.cast(pa.int64()), target))
-        is_whole, is_valid = _mask(whole), valid(texts)
+        is_whole_or_null = pc.match_substring_regex(texts, _WHOLE).fill_null(True)
+        if pc.all(is_whole_or_null).as_py() is not False:
+            return within_calendar(*self.from_whole_numbers(texts.cast(pa.int64()), target))
+        is_whole, is_valid = _mask(is_whole_or_null), valid_mask(texts)
         simple = _mask(pc.match_substring_regex(texts, _SIMPLE).fill_null(False))
         number = _mask(pc.match_substring_regex(texts, _NUMBER).fill_null(False))
-        moments, flags = self.whole(_only(texts, is_whole).cast(pa.int64()), target)
-        micros, cut = self._decimals(_only(texts, simple))
+        moments, flags = self.from_whole_numbers(_only_chosen(texts, is_whole).cast(pa.int64()), target)
+        micros, cut = self._decimals(_only_chosen(texts, simple))
         bad: Mask = ~number & is_valid
         for at in np.flatnonzero(number & ~is_whole & ~simple).tolist():
-            found = self._exactly(texts[at].as_py())
+            found = self._exact_micros(texts[at].as_py())
             if found is None:
                 bad[at] = True
             else:
                 micros[at], cut[at] = found
                 simple[at] = True
         fine, beyond = from_timestamps(pa.array(micros, pa.timestamp("us", "UTC"), mask=~simple), target)
-        flags = either(either(either(flags, flagged(cut)), beyond), bad)
+        flags = union_flags(union_flags(union_flags(flags, flags_of_cut(cut)), beyond), bad)
         return within_calendar(pc.coalesce(moments, fine), flags)
 
-    def whole(self, numbers: pa.Array, target: pa.DataType) -> Converted:
+    def from_whole_numbers(self, numbers: pa.Array, target: pa.DataType) -> Converted:
         """Returns whole numbers of this unit as times."""
         return from_timestamps(numbers.view(pa.timestamp(self.name, "UTC")), target)
 
@@ -197,14 +197,14 @@ class _Unit:
 
     def _decimals(self, texts: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
         """Returns numbers with a few decimals as microseconds, rounded down, and a mask of those that were cut."""
-        numbers = texts.cast(pa.decimal128(18, _PLACES)).fill_null(0)
+        numbers = texts.cast(pa.decimal128(18, _MAX_DECIMALS)).fill_null(0)
         parts = np.frombuffer(numbers.buffers()[1], np.int64)[: 2 * (numbers.offset + len(numbers))]
         ticks = parts[2 * numbers.offset :: 2]  # the lower half of 128 bits
-        share = 10**_PLACES / _MICROS[self.name]
+        share = 10**_MAX_DECIMALS / _MICROS[self.name]
         micros = ticks // int(share)
         return micros, micros * int(share) != ticks
 
-    def _exactly(self, text: str) -> tuple[int, bool] | None:
+    def _exact_micros(self, text: str) -> tuple[int, bool] | None:
         micros = Fraction(text) * _MICROS[self.name]
         low = micros.numerator // micros.denominator
         return (low, low != micros) if abs(low) < 2**63 else None
@@ -222,7 +222,7 @@ class _Format:
     def of(text: str) -> _Format:
         parts = list(_PART.finditer(text))
         if "".join(part[0] for part in parts) != text:
-            raise _unclear(text, "a percent sign stands before a letter; %% is one of its own")
+            raise _format_error(text, "a percent sign stands before a letter; %% is one of its own")
         signs = [part["sign"] for part in parts if part["sign"] is not None and part["sign"] != "%"]
         _check_signs(text, signs)
         pattern = ""
@@ -244,14 +244,14 @@ class _Format:
         texts = pc.ascii_trim_whitespace(texts)
         found = pc.extract_regex(texts, self.pattern)
         parts = {sign: pc.struct_field(found, [sign]) for sign in self.signs}  # null for texts of another form
-        bad: Mask = valid(texts) & ~valid(found)
+        bad: Mask = valid_mask(texts) & ~valid_mask(found)
         days, wrong = self._days(parts)
-        bad |= wrong & valid(found)
-        absent = ~valid(found) | bad
+        bad |= wrong & valid_mask(found)
+        absent = ~valid_mask(found) | bad
         if pa.types.is_date(target):
             made = pa.array(np.where(absent, 0, days).astype(np.int32), pa.date32(), mask=absent).cast(target)
             return made, bad if bad.any() else None
-        micros, cut = self._of_day(parts)
+        micros, cut = self._time_of_day(parts)
         wall = np.where(absent, 0, days * 86_400_000_000 + micros)
         if "z" in self.signs:
             moments = pa.array(wall - np.where(absent, 0, _offsets(parts["z"])), pa.timestamp("us", "UTC"), mask=absent)
@@ -259,15 +259,17 @@ class _Format:
             zone = pa.timestamp("us", target.tz)
             moments = from_wall_times(pa.array(wall, pa.timestamp("us"), mask=absent), zone)
         moments, beyond = from_timestamps(moments, target)
-        flags = either(flagged(cut & ~absent), beyond)
-        return within_calendar(blank(moments, bad) if bad.any() else moments, either(flags, bad if bad.any() else None))
+        flags = union_flags(flags_of_cut(cut & ~absent), beyond)
+        return within_calendar(
+            blank_bad(moments, bad) if bad.any() else moments, union_flags(flags, bad if bad.any() else None)
+        )
 
     def reason(self, text: str) -> str:
         found = re.match(self.pattern, text.strip())
         if found is None:
             return f"it is not written like {self.text!r}, as times= says"
-        _, wrong = self._days({sign: pa.array([found[sign]]) for sign in self.signs})
-        if not wrong.any():
+        _, no_such_day = self._days({sign: pa.array([found[sign]]) for sign in self.signs})
+        if not no_such_day.any():
             return "in UTC it is outside the years 1 to 9999"
         named = {"a", "A"} & self.signs
         return "there is no such day" + (", or it is not that day of the week" if named else "")
@@ -279,28 +281,28 @@ class _Format:
         else:
             years = _integers(parts["y"])
             years = years + np.where(years > 68, 1900, 2000)  # as in POSIX
-        wrong = years < 1
+        no_such_day = years < 1
         years = np.maximum(years, 1)
         if "j" in parts:
             first, numbers = _first_days(years, np.zeros_like(years)), _integers(parts["j"])
             length = _first_days(years + 1, np.zeros_like(years)) - first
         else:
             name = next(sign for sign in "mbB" if sign in parts)
-            months = _integers(parts["m"]) - 1 if name == "m" else _places(parts[name], _NAMES[name])
+            months = _integers(parts["m"]) - 1 if name == "m" else _indices_in(parts[name], _NAMES[name])
             first, numbers = _first_days(years, months), _integers(pc.ascii_ltrim_whitespace(parts["d"]))
             length = _first_days(years, months + 1) - first
         days = first + numbers - 1
-        wrong |= (numbers < 1) | (numbers > length)
+        no_such_day |= (numbers < 1) | (numbers > length)
         for sign in {"a", "A"} & parts.keys():
-            wrong |= (days + 3) % 7 != _places(parts[sign], _NAMES[sign])
-        return days, wrong
+            no_such_day |= (days + 3) % 7 != _indices_in(parts[sign], _NAMES[sign])
+        return days, no_such_day
 
-    def _of_day(self, parts: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.int64], Mask]:
+    def _time_of_day(self, parts: Mapping[str, pa.Array]) -> tuple[npt.NDArray[np.int64], Mask]:
         """Returns the microseconds since midnight, and a mask of the times that were cut."""
         size = len(next(iter(parts.values())))
         hours = _integers(parts["H"]) if "H" in parts else np.zeros(size, np.int64)
         if "I" in parts:
-            hours = _integers(parts["I"]) % 12 + 12 * _places(parts["p"], ["am", "pm"])
+            hours = _integers(parts["I"]) % 12 + 12 * _indices_in(parts["p"], ["am", "pm"])
         minutes, seconds = (_integers(parts[sign]) if sign in parts else np.zeros(size, np.int64) for sign in "MS")
         nanos = np.zeros(size, np.int64)
         if "f" in parts:
@@ -311,25 +313,27 @@ class _Format:
 def _check_signs(text: str, signs: list[str]) -> None:
     unknown = [sign for sign in signs if sign not in _NUMBERS and sign not in _PATTERNS]
     if unknown:
-        raise _unclear(text, f"%{unknown[0]} is not known; there are {_KNOWN}")
+        raise _format_error(text, f"%{unknown[0]} is not known; there are {_KNOWN_DIRECTIVES}")
     for alike in (*_ALIKE, *signs):
         several = [sign for sign in signs if sign in alike]
         if len(several) > 1:
-            raise _unclear(text, f"it has {' and '.join(f'%{sign}' for sign in several)}, of which it may have one")
+            raise _format_error(
+                text, f"it has {' and '.join(f'%{sign}' for sign in several)}, of which it may have one"
+            )
     has = set(signs)
     if not has & set("Yy"):
-        raise _unclear(text, "it has no year, %Y or %y")
+        raise _format_error(text, "it has no year, %Y or %y")
     of_year = bool(has & set("mbB")) and "d" in has
     if of_year == ("j" in has) or ("j" in has and has & set("dmbB")):
-        raise _unclear(text, "it says a day by its month, %m or %b, and %d; or by its number in the year, %j")
+        raise _format_error(text, "it says a day by its month, %m or %b, and %d; or by its number in the year, %j")
     if ("I" in has) != ("p" in has):
-        raise _unclear(text, "%I is an hour of a clock of twelve, and needs %p; %H is one of a day, without %p")
+        raise _format_error(text, "%I is an hour of a clock of twelve, and needs %p; %H is one of a day, without %p")
     for finer, coarser in (("M", "HI"), ("S", "M"), ("f", "S")):
         if finer in has and not has & set(coarser):
-            raise _unclear(text, f"it has %{finer} without %{coarser[0]}")
+            raise _format_error(text, f"it has %{finer} without %{coarser[0]}")
 
 
-def _unclear(text: str, why: str) -> ConfigError:
+def _format_error(text: str, why: str) -> ConfigError:
     return ConfigError(
         f"the format {text!r} of times cannot be used",
         why=why,
@@ -346,7 +350,7 @@ def _mask(values: pa.Array) -> Mask:
     return mask
 
 
-def _only(texts: pa.Array, chosen: Mask) -> pa.Array:
+def _only_chosen(texts: pa.Array, chosen: Mask) -> pa.Array:
     return pc.if_else(pa.array(chosen), texts, pa.scalar(None, texts.type))
 
 
@@ -355,16 +359,16 @@ def _integers(texts: pa.Array) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def _places(texts: pa.Array, names: list[str]) -> npt.NDArray[np.int64]:
+def _indices_in(texts: pa.Array, names: list[str]) -> npt.NDArray[np.int64]:
     found = pc.index_in(pc.ascii_lower(texts), value_set=pa.array(names))
-    places: npt.NDArray[np.int64] = found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return places
+    indices: npt.NDArray[np.int64] = found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return indices
 
 
 def _first_days(years: npt.NDArray[np.int64], months: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Returns the first days of months, numbered from 0, in days since 1970."""
-    whole = ((years - 1970) * 12 + months).astype("datetime64[M]")
-    return whole.astype("datetime64[D]").astype(np.int64)
+    months_since_1970 = ((years - 1970) * 12 + months).astype("datetime64[M]")
+    return months_since_1970.astype("datetime64[D]").astype(np.int64)
 
 
 def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
@@ -372,5 +376,5 @@ def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
     texts = pc.replace_substring(texts, "Z", "+00:00")
     hours, minutes = _integers(pc.utf8_slice_codeunits(texts, 1, 3)), _integers(pc.utf8_slice_codeunits(texts, -2, 9))
     size = (hours * 60 + minutes) * 60_000_000
-    behind = _mask(pc.starts_with(texts, "-").fill_null(False))
-    return np.where(behind, -size, size)
+    is_negative = _mask(pc.starts_with(texts, "-").fill_null(False))
+    return np.where(is_negative, -size, size)

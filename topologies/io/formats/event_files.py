@@ -31,7 +31,7 @@ from windowing.schema import format_schema
 
 
 @contextmanager
-def reading(path: str, kind: str) -> Iterator[None]:
+def as_data_error(path: str, kind: str) -> Iterator[None]:
     """Turns the exceptions of readers about a file into a DataError that names it."""
     try:
         yield
@@ -65,7 +65,7 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional
     if absent:
         raise DataError(
             f"{path!r} has no column {', '.join(map(repr, absent))}",
-            why=f"its columns are {', '.join(map(repr, present)) or '(none)'}" + _other_form(absent, present),
+            why=f"its columns are {', '.join(map(repr, present)) or '(none)'}" + _hint_of_look_alike(absent, present),
             do="declare the columns that are in the file, by their names",
         )
     twice = [name for name in schema.names if present.count(name) > 1]
@@ -77,7 +77,7 @@ def refuse_absent(path: str, present: Sequence[str], schema: pa.Schema, optional
         )
 
 
-def _other_form(absent: Sequence[str], present: Sequence[str]) -> str:
+def _hint_of_look_alike(absent: Sequence[str], present: Sequence[str]) -> str:
     """Returns a hint for names that look the same (``é`` may be one character, or an ``e`` and its accent); else ""."""
     for name in absent:
         alike = [each for each in present if normalize("NFKC", each) == normalize("NFKC", name)]
@@ -91,7 +91,7 @@ def type_name(kind: pa.DataType) -> str:
     return format_schema(pa.schema([pa.field("c", kind)]))[2:]
 
 
-def declared_once(schema: pa.Schema) -> None:
+def refuse_repeated_names(schema: pa.Schema) -> None:
     if len(set(schema.names)) != len(schema.names):
         raise ConfigError(
             f"the schema names a column more than once: {', '.join(schema.names)}",
@@ -130,26 +130,26 @@ _TEXT_END = " Detail: "
 
 
 @contextmanager
-def opened(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False) -> Iterator[pa.NativeFile]:
+def open_file(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool = False) -> Iterator[pa.NativeFile]:
     """Open a file for a reader of format ``kind``; with ``streamed``, sequentially and decompressed.
 
     Raises UnreachableError, also while reading; MissingError if the file does not exist.
     """
-    bytes_of = _local if type(fs) is pafs.LocalFileSystem else _watched
+    open_bytes = _open_local if type(fs) is pafs.LocalFileSystem else _open_remote
     if streamed and without_compression(path) != path:
-        _refuse_nothing(fs, path)
-    with bytes_of(fs, path, kind, streamed=streamed) as plain:
+        _refuse_zero_bytes(fs, path)
+    with open_bytes(fs, path, kind, streamed=streamed) as source:
         if not streamed:
-            yield plain
+            yield source
             return
-        with reading(path, kind):
-            stream = _unpacked(plain, path)
+        with as_data_error(path, kind):
+            stream = _decompressed(source, path)
         yield stream
 
 
-def _refuse_nothing(fs: pafs.FileSystem, path: str) -> None:
+def _refuse_zero_bytes(fs: pafs.FileSystem, path: str) -> None:
     """Raises DataError for a compressed file of zero bytes, which would decompress to nothing."""
-    with reached(path):
+    with as_unreachable_error(path):
         size = fs.get_file_info(path).size
     if size == 0:
         raise DataError(
@@ -160,9 +160,9 @@ def _refuse_nothing(fs: pafs.FileSystem, path: str) -> None:
 
 
 @contextmanager
-def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
+def _open_local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
     """Yields a local file, read without Python, so that errors outside its content have an errno."""
-    with reached(path):
+    with as_unreachable_error(path):
         _refuse_special(path, kind)
         source = _source(fs, path, streamed=streamed)
     try:
@@ -170,16 +170,16 @@ def _local(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iter
     except Exception as error:
         failure = _system_error(error)
         if failure is not None:
-            raise unreachable(path, failure) from error
+            raise unreachable_error(path, failure) from error
         raise
     finally:
         source.close()
 
 
 @contextmanager
-def _watched(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
+def _open_remote(fs: pafs.FileSystem, path: str, kind: str, *, streamed: bool) -> Iterator[pa.NativeFile]:
     """Yields a file of a store, or of a file system in Python. Their errors have no errno, so each read is watched."""
-    source = _Bytes(fs, path, streamed=streamed)
+    source = _WatchedBytes(fs, path, streamed=streamed)
     try:
         yield pa.PythonFile(source, mode="r")
     except Exception:
@@ -204,15 +204,15 @@ def _system_error(error: BaseException | None) -> OSError | None:
 
 
 @contextmanager
-def reached(path: str) -> Iterator[None]:
+def as_unreachable_error(path: str) -> Iterator[None]:
     """Turns the exceptions of a file system about a path into an UnreachableError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise unreachable(path, error) from error
+        raise unreachable_error(path, error) from error
 
 
-def unreachable(path: str, error: Exception) -> UnreachableError:
+def unreachable_error(path: str, error: Exception) -> UnreachableError:
     """Returns the UnreachableError for an exception of a file system about a path."""
     if isinstance(error, FileNotFoundError):
         return MissingError(
@@ -230,14 +230,14 @@ def unreachable(path: str, error: Exception) -> UnreachableError:
     )
 
 
-class _Bytes(io.RawIOBase):
+class _WatchedBytes(io.RawIOBase):
     """A file of any file system; remembers the first error of reading it."""
 
     def __init__(self, fs: pafs.FileSystem, path: str, *, streamed: bool) -> None:
         super().__init__()
         self.failure: UnreachableError | None = None
         self._path = path
-        self._source: pa.NativeFile = self._tried(lambda: _source(fs, path, streamed=streamed))
+        self._source: pa.NativeFile = self._try(lambda: _source(fs, path, streamed=streamed))
 
     def readable(self) -> bool:
         return True
@@ -247,13 +247,13 @@ class _Bytes(io.RawIOBase):
 
     def read_buffer(self, size: int = -1) -> pa.Buffer:
         """Reads like ``read``, without a copy; pyarrow prefers it."""
-        return self._tried(lambda: self._source.read_buffer(size))
+        return self._try(lambda: self._source.read_buffer(size))
 
     def read(self, size: int | None = -1) -> Any:
-        return self._tried(lambda: self._source.read(size))
+        return self._try(lambda: self._source.read(size))
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._tried(lambda: self._source.seek(offset, whence)))
+        return int(self._try(lambda: self._source.seek(offset, whence)))
 
     def tell(self) -> int:
         return int(self._source.tell())
@@ -264,9 +264,9 @@ class _Bytes(io.RawIOBase):
             if hasattr(self, "_source"):
                 self._source.close()
 
-    def _tried(self, act: Callable[[], _T]) -> _T:
+    def _try(self, act: Callable[[], _T]) -> _T:
         try:
-            with reached(self._path):
+            with as_unreachable_error(self._path):
                 return act()
         except UnreachableError as error:
             self.failure = self.failure or error
@@ -286,7 +286,7 @@ def _refuse_special(path: str, kind: str) -> None:
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd", ".zstd": "zstd"}
 """The compressions of text files, by the endings of their names."""
-_NOT_READ = (".xz", ".zip", ".br", ".z", ".7z", ".rar", ".snappy", ".sz", ".lzo", ".lzma", ".tgz", ".tar")
+_UNREAD_ENDINGS = (".xz", ".zip", ".br", ".z", ".7z", ".rar", ".snappy", ".sz", ".lzo", ".lzma", ".tgz", ".tar")
 
 
 def without_compression(path: str) -> str:
@@ -297,14 +297,14 @@ def without_compression(path: str) -> str:
 
 def unread_compression(path: str) -> str | None:
     """Returns an ending that names an unsupported compression or archive; None for other names."""
-    return next((end for end in _NOT_READ if path.lower().endswith(end)), None)
+    return next((end for end in _UNREAD_ENDINGS if path.lower().endswith(end)), None)
 
 
-def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
+def _decompressed(source: pa.NativeFile, path: str) -> pa.NativeFile:
     """Returns the decompressed content of a file whose name tells its compression."""
     codec = next((codec for end, codec in COMPRESSIONS.items() if path.lower().endswith(end)), None)
     if codec is not None:
-        return pa.CompressedInputStream(plain, codec)
+        return pa.CompressedInputStream(source, codec)
     end = unread_compression(path)
     if end is not None:
         raise DataError(
@@ -312,7 +312,7 @@ def _unpacked(plain: pa.NativeFile, path: str) -> pa.NativeFile:
             why=f"files in {end} are not read",
             do=f"compress it in another way: {', '.join(COMPRESSIONS)}",
         )
-    return plain
+    return source
 
 
 # Unreadable rows.
@@ -349,13 +349,13 @@ class BadRows:
 
     @staticmethod
     def of(rows: Iterable[BadRow]) -> BadRows:
-        listed = sorted(rows, key=lambda bad: -1 if bad.row is None else bad.row)
-        if not listed:
+        sorted_rows = sorted(rows, key=lambda bad: -1 if bad.row is None else bad.row)
+        if not sorted_rows:
             return NO_BAD_ROWS
         columns = [
-            pa.array([bad.row for bad in listed], pa.int64()),
-            pa.array([_encodable(bad.reason) for bad in listed], pa.string()),
-            pa.array([_encodable(bad.data[:LONGEST_DATA]) for bad in listed], pa.string()),
+            pa.array([bad.row for bad in sorted_rows], pa.int64()),
+            pa.array([_encodable(bad.reason) for bad in sorted_rows], pa.string()),
+            pa.array([_encodable(bad.data[:LONGEST_DATA]) for bad in sorted_rows], pa.string()),
         ]
         return BadRows(pa.Table.from_arrays(columns, schema=BAD_SCHEMA))
 
@@ -383,38 +383,38 @@ def short_repr(value: Any) -> str:
     if isinstance(value, date | Decimal):
         text = str(value)
     elif isinstance(value, list | tuple | dict):
-        text = json.dumps(value, default=partial(_text, encoding=UTF_8), ensure_ascii=False)
+        text = json.dumps(value, default=partial(_as_text, encoding=UTF_8), ensure_ascii=False)
     else:
         text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
-def plain(scalar: pa.Scalar) -> Any:
+def python_value(scalar: pa.Scalar) -> Any:
     """Returns the Python value of a scalar, or its text if Python cannot represent it (a year beyond 9999)."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError, ArithmeticError, ImportError):
-        return _without_python(scalar)
+        return _value_with_texts(scalar)
 
 
-def _without_python(scalar: pa.Scalar) -> Any:
+def _value_with_texts(scalar: pa.Scalar) -> Any:
     kinds, kind = pa.types, scalar.type
     if kinds.is_temporal(kind):
         return str(scalar.cast(pa.int32()).cast(pa.int64()) if kinds.is_date32(kind) else scalar.cast(pa.int64()))
     if kinds.is_struct(kind):
-        return {name: plain(value) for name, value in scalar.items()}
+        return {name: python_value(value) for name, value in scalar.items()}
     if kinds.is_nested(kind) and hasattr(scalar, "values"):
-        return [plain(value) for value in scalar.values]
+        return [python_value(value) for value in scalar.values]
     return str(scalar)
 
 
 def python_columns(table: pa.Table) -> dict[str, list[Any]]:
-    return {name: _python(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+    return {name: _python_values(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
 def row_as_json(columns: dict[str, list[Any]], index: int, encoding: str = UTF_8) -> str:
     values = {name: column[index] for name, column in columns.items()}
-    return json.dumps(values, default=partial(_text, encoding=encoding), ensure_ascii=False)
+    return json.dumps(values, default=partial(_as_text, encoding=encoding), ensure_ascii=False)
 
 
 def shown_bytes(value: bytes, encoding: str = UTF_8) -> str:
@@ -429,14 +429,14 @@ def shown_bytes(value: bytes, encoding: str = UTF_8) -> str:
     return _NO_CHARACTER.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
 
 
-def _python(column: pa.ChunkedArray) -> list[Any]:
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError, ArithmeticError, ImportError):
-        return [plain(scalar) for scalar in column]
+        return [python_value(scalar) for scalar in column]
 
 
-def _text(value: Any, encoding: str) -> str:
+def _as_text(value: Any, encoding: str) -> str:
     return shown_bytes(value, encoding) if isinstance(value, bytes) else str(value)
 
 
@@ -475,18 +475,18 @@ class FileSplit:
         return range(self.part * count // self.parts, (self.part + 1) * count // self.parts)
 
 
-def in_order(
+def rows_in_order(
     parts: Sequence[tuple[npt.NDArray[np.int64], pa.Table]], schema: pa.Schema
 ) -> tuple[npt.NDArray[np.int64], pa.Table]:
     """Returns the rows of several parts as one table, in order of the places that each part has for its rows."""
     if not parts:
         return _NONE, schema.empty_table()
-    places = np.concatenate([some for some, _ in parts])
+    positions = np.concatenate([part_positions for part_positions, _ in parts])
     table = pa.concat_tables([table for _, table in parts])
-    if (np.diff(places) < 0).any():
-        order = np.argsort(places, kind="stable")
-        places, table = places[order], table.take(pa.array(order))
-    return places, table
+    if (np.diff(positions) < 0).any():
+        order = np.argsort(positions, kind="stable")
+        positions, table = positions[order], table.take(pa.array(order))
+    return positions, table
 
 
 def check_truncation(given: str) -> None:

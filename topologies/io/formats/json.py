@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topologies.io.formats.conform import as_bytes, convert, misfit, refused, too_fine
+from topologies.io.formats.conform import as_bytes, convert, reason_of_misfit, reason_too_fine, refused_mask
 from topologies.io.formats.declared_times import Times, checked_times, form_of
 from topologies.io.formats.event_files import (
     LONGEST_DATA,
@@ -27,11 +27,11 @@ from topologies.io.formats.event_files import (
     FileSplit,
     OneSplit,
     OnTruncation,
+    as_data_error,
     check_truncation,
-    declared_once,
-    in_order,
-    opened,
-    reading,
+    open_file,
+    refuse_repeated_names,
+    rows_in_order,
 )
 from topologies.io.formats.lines import BOM, LONGEST_ROW, LongLine, blocks_of_lines
 from topologies.io.formats.text_values import (
@@ -39,14 +39,14 @@ from topologies.io.formats.text_values import (
     Converted,
     Flags,
     Mask,
-    bad_of,
-    blank,
-    cut_of,
-    either,
+    bad_mask,
+    blank_bad,
+    cut_mask,
+    flags_of_lists,
     from_milliseconds,
-    of_lists,
     parse_base64,
     parse_text,
+    union_flags,
     within_calendar,
 )
 from windowing.errors import ConfigError
@@ -68,7 +68,7 @@ class Number(str):
 class Object(dict[str, Any]):
     """An object that also records its repeated names."""
 
-    twice: frozenset[str] = frozenset()
+    repeated_names: frozenset[str] = frozenset()
 
 
 class _Wrong:
@@ -99,10 +99,12 @@ def _over_lines(text: str, position: int) -> str:
 
 
 def _object_of_pairs(pairs: list[tuple[str, Any]]) -> Object:
-    made = Object(pairs)
-    if len(made) < len(pairs):
-        made.twice = frozenset(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-    return made
+    record = Object(pairs)
+    if len(record) < len(pairs):
+        record.repeated_names = frozenset(
+            name for name, times in Counter(name for name, _ in pairs).items() if times > 1
+        )
+    return record
 
 
 _exact_decoder = json.JSONDecoder(
@@ -110,7 +112,7 @@ _exact_decoder = json.JSONDecoder(
 )
 
 
-def column_of(values: list[Any], target: pa.DataType) -> Converted:
+def typed_array(values: list[Any], target: pa.DataType) -> Converted:
     """Returns parsed values as a typed array, with null for absent and bad values."""
     if _kinds.is_struct(target):
         return _structs(values, target)
@@ -119,8 +121,10 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
     if _kinds.is_list(target) or _kinds.is_large_list(target):
         return _list_column(values, target)
     if _kinds.is_boolean(target):
-        return _simple([value if value is None or isinstance(value, bool) else _WRONG for value in values], target)
-    texts, wrong = _simple([_text_for(value, target) for value in values], pa.string())
+        return _array_or_wrong(
+            [value if value is None or isinstance(value, bool) else _WRONG for value in values], target
+        )
+    texts, wrong = _array_or_wrong([_text_for(value, target) for value in values], pa.string())
     if _kinds.is_string(target) or _kinds.is_large_string(target) or _kinds.is_string_view(target):
         return texts.cast(target), wrong
     parse = parse_base64 if _kinds.is_binary(target) or _kinds.is_large_binary(target) else parse_text
@@ -128,11 +132,11 @@ def column_of(values: list[Any], target: pa.DataType) -> Converted:
     return parsed, wrong if unreadable is None else unreadable if wrong is None else wrong | unreadable
 
 
-def timed_column(values: list[Any], target: pa.DataType, form: str) -> Converted:
+def array_of_times(values: list[Any], target: pa.DataType, form: str) -> Converted:
     """Returns parsed values as times of a declared form."""
-    texts, wrong = _simple([_text_for(value, _AS_TIME) for value in values], pa.string())
+    texts, wrong = _array_or_wrong([_text_for(value, _AS_TIME) for value in values], pa.string())
     moments, flags = form_of(form).parse(texts, target)
-    return moments, either(wrong, flags)
+    return moments, union_flags(wrong, flags)
 
 
 _AS_TIME = pa.timestamp("us")
@@ -141,20 +145,20 @@ _AS_TIME = pa.timestamp("us")
 
 def parse_cells(texts: pa.Array, target: pa.DataType) -> Converted:
     """Returns texts with a JSON value each as a typed array."""
-    return column_of([None if text is None else cell(text) for text in texts.to_pylist()], target)
+    return typed_array([None if text is None else parse_cell(text) for text in texts.to_pylist()], target)
 
 
-def declared_value(made: Object, name: str) -> Any:
-    return _WRONG if name in made.twice else made.get(name)
+def declared_value(record: Object, name: str) -> Any:
+    return _WRONG if name in record.repeated_names else record.get(name)
 
 
-def jsonable(value: Any) -> Any:
+def for_display(value: Any) -> Any:
     """Returns a parsed value for display, with its original text where JSON allows it."""
     return "(given twice)" if isinstance(value, _Wrong) else value
 
 
-def cell(text: str) -> Any:
-    """Returns the value of a JSON text for ``column_of``; marks text that is not JSON as bad."""
+def parse_cell(text: str) -> Any:
+    """Returns the value of a JSON text for ``typed_array``; marks text that is not JSON as bad."""
     try:
         return parse_json(text)
     except ValueError:
@@ -177,31 +181,31 @@ def _text_for(value: Any, target: pa.DataType) -> Any:
     return value
 
 
-def _simple(values: list[Any], target: pa.DataType) -> Converted:
-    bad = _wrong(values)
+def _array_or_wrong(values: list[Any], target: pa.DataType) -> Converted:
+    bad = _mask_of_wrong(values)
     kept = values if bad is None else [None if isinstance(value, _Wrong) else value for value in values]
     return pa.array(kept, target), bad
 
 
-def _wrong(values: list[Any]) -> Mask | None:
-    bad = _is_wrong(values)
+def _mask_of_wrong(values: list[Any]) -> Mask | None:
+    bad = _wrong_mask(values)
     return bad if bad.any() else None
 
 
-def _is_wrong(values: list[Any]) -> Mask:
+def _wrong_mask(values: list[Any]) -> Mask:
     return np.fromiter((isinstance(value, _Wrong) for value in values), np.bool_, len(values))
 
 
-def _shaped(values: list[Any], shape: type) -> list[Any]:
+def _with_shape(values: list[Any], shape: type) -> list[Any]:
     return [value if value is None or isinstance(value, shape) else _WRONG for value in values]
 
 
 def _structs(values: list[Any], target: pa.DataType) -> Converted:
-    shaped = _shaped(values, Object)
+    shaped = _with_shape(values, Object)
     if not target.num_fields:
-        return _simple([{} if isinstance(value, Object) else value for value in shaped], target)
+        return _array_or_wrong([{} if isinstance(value, Object) else value for value in shaped], target)
     children = [
-        column_of(
+        typed_array(
             [declared_value(value, field.name) if isinstance(value, Object) else None for value in shaped],
             field.type,
         )
@@ -212,43 +216,45 @@ def _structs(values: list[Any], target: pa.DataType) -> Converted:
 
 def struct_array(values: list[Any], children: list[Converted], target: pa.DataType) -> Converted:
     """Returns structs with these children: null for a null in ``values``, bad for a wrong value or a bad child."""
-    flags: Flags = _is_wrong(values)
+    flags: Flags = _wrong_mask(values)
     for _, spoiled in children:
         flags = flags if spoiled is None else flags | spoiled
-    absent = bad_of(flags) | np.fromiter((value is None for value in values), np.bool_, len(values))
+    absent = bad_mask(flags) | np.fromiter((value is None for value in values), np.bool_, len(values))
     arrays = [child for child, _ in children]
     built = pa.StructArray.from_arrays(arrays, fields=list(target), mask=pa.array(absent))
     return built, flags if flags.any() else None
 
 
 def _list_column(values: list[Any], target: pa.DataType) -> Converted:
-    shaped = _shaped(values, list)
-    inside, inner = column_of([one for value in shaped if isinstance(value, list) for one in value], target.value_type)
-    return list_array(shaped, inside, inner, target)
+    shaped = _with_shape(values, list)
+    elements, element_flags = typed_array(
+        [one for value in shaped if isinstance(value, list) for one in value], target.value_type
+    )
+    return list_array(shaped, elements, element_flags, target)
 
 
-def list_array(values: list[Any], inside: pa.Array, inner: Flags | None, target: pa.DataType) -> Converted:
-    """Returns lists of the elements ``inside``, divided as in ``values``: null for a null, bad for a wrong value or a
-    bad element."""
+def list_array(values: list[Any], elements: pa.Array, element_flags: Flags | None, target: pa.DataType) -> Converted:
+    """Returns lists of these elements, divided as in ``values``: null for a null, bad for a wrong value or a bad
+    element."""
     offsets = _offsets(values)
-    bad = _bad_lists(values, inner, offsets)
+    bad = _bad_lists(values, element_flags, offsets)
     absent = pa.array([value is None for value in values], pa.bool_())
     small = pa.list_(target.value_field)
-    built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inside, type=small, mask=absent).cast(target)
+    built = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements, type=small, mask=absent).cast(target)
     return _with_bad_as_null(built, bad)
 
 
 def _map_column(values: list[Any], target: pa.DataType) -> Converted:
     shaped = [_pairs(value) for value in values]
     flat = [pair for value in shaped if isinstance(value, list) for pair in value]
-    keys, bad_keys = column_of([key for key, _ in flat], target.key_type)
-    items, bad_items = column_of([item for _, item in flat], target.item_type)
-    inner: Flags = np.zeros(len(flat), dtype=np.bool_)
+    keys, bad_keys = typed_array([key for key, _ in flat], target.key_type)
+    items, bad_items = typed_array([item for _, item in flat], target.item_type)
+    element_flags: Flags = np.zeros(len(flat), dtype=np.bool_)
     for some in (bad_keys, bad_items, keys.is_null().to_numpy(zero_copy_only=False)):
-        inner = inner if some is None else inner | some
+        element_flags = element_flags if some is None else element_flags | some
     keys = keys.fill_null(_filler(keys)) if keys.null_count else keys
     offsets = _offsets(shaped)
-    bad = _bad_lists(shaped, inner, offsets)
+    bad = _bad_lists(shaped, element_flags, offsets)
     absent = pa.array([value is None for value in shaped], pa.bool_())
     built = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=target, mask=absent)
     return _with_bad_as_null(built, bad)
@@ -264,7 +270,7 @@ def _pairs(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, Object):
-        return _WRONG if value.twice else list(value.items())
+        return _WRONG if value.repeated_names else list(value.items())
     if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
         return [(key, item) for key, item in value]
     return _WRONG
@@ -275,14 +281,14 @@ def _offsets(shaped: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
-def _bad_lists(shaped: list[Any], inner: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
+def _bad_lists(shaped: list[Any], element_flags: Flags | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> Flags:
     """Returns flags of the values: bad for a value that is not a list, and for a list with a bad element."""
-    bad = _is_wrong(shaped)
-    return bad if inner is None else bad | of_lists(inner, offsets)
+    bad = _wrong_mask(shaped)
+    return bad if element_flags is None else bad | flags_of_lists(element_flags, offsets)
 
 
 def _with_bad_as_null(built: pa.Array, bad: Flags) -> Converted:
-    return (blank(built, bad), bad) if bad.any() else (built, None)
+    return (blank_bad(built, bad), bad) if bad.any() else (built, None)
 
 
 # Reads rows of JSON, an object each, as the declared columns.
@@ -293,7 +299,7 @@ def _with_bad_as_null(built: pa.Array, bad: Flags) -> Converted:
 # repeated names, and the sign of -0 as a double.
 
 
-_REFUSED = (msgspec.MsgspecError, ValueError, RecursionError)
+_REFUSALS = (msgspec.MsgspecError, ValueError, RecursionError)
 _ESCAPE_IN_NAME = re.compile(rb'\\[^"\\]*"\s*:')
 _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
 
@@ -312,7 +318,7 @@ class JsonRows:
         """``numbers``: the row numbers in the file. ``times``: the declared forms of times, by column."""
         self.forms = dict(times)
         self.rows, self.schema, self.numbers, self.on_truncation = rows, schema, numbers, on_truncation
-        self.whole = b"\n".join(rows)
+        self.joined_rows = b"\n".join(rows)
         self.parts: list[tuple[npt.NDArray[np.int64], pa.Table]] = []
         self.bad: list[BadRow] = []
         self.truncated: list[npt.NDArray[np.int64]] = []
@@ -320,151 +326,153 @@ class JsonRows:
 
     def chunk(self) -> Chunk:
         """Returns all rows, good and bad; may be called once."""
-        self._one_by_one(self._decode())
+        self._read_with_python(self._decode())
         bad = BadRows.of(self.bad)
         if self.truncated:
             bad = bad.with_truncated(self.numbers[np.concatenate(self.truncated)])
-        places, table = in_order(self.parts, self.schema)
-        return table, self.numbers[places], bad
+        indices, table = rows_in_order(self.parts, self.schema)
+        return table, self.numbers[indices], bad
 
     def _decode(self) -> list[int]:
         """Decodes the rows that msgspec can decode; returns the indices of the other rows."""
-        made, places, aside = self._decoded()
-        if not made:
-            return aside
+        decoded, indices, left_to_python = self._decode_with_msgspec()
+        if not decoded:
+            return left_to_python
         columns = _Columns(self.forms)
-        table, flags = columns.table(made, self.schema)
-        doubtful = None if flags is None else refused(flags, self.on_truncation)
-        rows, whole = self.rows, self.whole
-        if aside:
-            rows = [rows[place] for place in places]
-            whole = b"\n".join(rows)
-        for more in (
-            _named_twice(rows, whole, columns.given),
+        table, flags = columns.table(decoded, self.schema)
+        recheck = None if flags is None else refused_mask(flags, self.on_truncation)
+        rows, joined_rows = self.rows, self.joined_rows
+        if left_to_python:
+            rows = [rows[index] for index in indices]
+            joined_rows = b"\n".join(rows)
+        for to_recheck in (
+            _may_repeat_names(rows, joined_rows, columns.value_counts),
             np.array([_MINUS_ZERO.search(row) is not None for row in rows])
-            if _MINUS_ZERO.search(whole) and _holds(self.schema, _kinds.is_float64)
+            if _MINUS_ZERO.search(joined_rows) and _has_type(self.schema, _kinds.is_float64)
             else None,
         ):
-            doubtful = more if doubtful is None else doubtful if more is None else doubtful | more
-        found = np.array(places, np.int64)
-        cut = None if flags is None else cut_of(flags)
+            recheck = to_recheck if recheck is None else recheck if to_recheck is None else recheck | to_recheck
+        indices_decoded = np.array(indices, np.int64)
+        cut = None if flags is None else cut_mask(flags)
         if cut is not None:
-            self.truncated.append(found[cut if doubtful is None else cut & ~doubtful])
-        if doubtful is None or not doubtful.any():
-            self.parts.append((found, table))
-            return aside
-        self.parts.append((found[~doubtful], table.filter(pa.array(~doubtful))))
-        return sorted([*aside, *found[doubtful].tolist()])
+            self.truncated.append(indices_decoded[cut if recheck is None else cut & ~recheck])
+        if recheck is None or not recheck.any():
+            self.parts.append((indices_decoded, table))
+            return left_to_python
+        self.parts.append((indices_decoded[~recheck], table.filter(pa.array(~recheck))))
+        return sorted([*left_to_python, *indices_decoded[recheck].tolist()])
 
-    def _decoded(self) -> tuple[list[Any], Sequence[int], list[int]]:
+    def _decode_with_msgspec(self) -> tuple[list[Any], Sequence[int], list[int]]:
         """Returns the rows that msgspec decodes, their indices, and the indices of the other rows."""
         decode = _decoder(self.schema, frozenset(self.forms))
         if decode is None:
             return [], [], list(range(len(self.rows)))
-        if _is_utf8(self.whole):
+        if _is_utf8(self.joined_rows):
             try:
                 return list(map(decode, self.rows)), range(len(self.rows)), []
-            except _REFUSED:
+            except _REFUSALS:
                 pass
-        made: list[Any] = []
-        places: list[int] = []
-        aside: list[int] = []
-        for place, row in enumerate(self.rows):
+        decoded: list[Any] = []
+        indices: list[int] = []
+        left_to_python: list[int] = []
+        for index, row in enumerate(self.rows):
             try:
                 row.decode()
-                made.append(decode(row))
-                places.append(place)
-            except _REFUSED:
-                aside.append(place)
-        return made, places, aside
+                decoded.append(decode(row))
+                indices.append(index)
+            except _REFUSALS:
+                left_to_python.append(index)
+        return decoded, indices, left_to_python
 
-    def _one_by_one(self, places: list[int]) -> None:
+    def _read_with_python(self, indices: list[int]) -> None:
         """Reads rows one by one with Python, then converts them column by column."""
         kept: list[int] = []
         objects: list[Object] = []
-        for place in places:
+        for index in indices:
             try:
-                objects.append(_object(self.rows[place]))
-                kept.append(place)
+                objects.append(_object(self.rows[index]))
+                kept.append(index)
             except ValueError as error:
-                self._add_bad_row(place, str(error))
+                self._add_bad_row(index, str(error))
         if objects:
-            self._objects(np.array(kept, dtype=np.int64), objects)
+            self._add_objects(np.array(kept, dtype=np.int64), objects)
 
-    def _objects(self, places: npt.NDArray[np.int64], objects: list[Object]) -> None:
+    def _add_objects(self, indices: npt.NDArray[np.int64], objects: list[Object]) -> None:
         columns: list[pa.Array] = []
         reasons: dict[int, list[str]] = {}
         cut = np.zeros(len(objects), np.bool_)
         for field in self.schema:
-            given = [declared_value(made, field.name) for made in objects]
+            values = [declared_value(record, field.name) for record in objects]
             form = self.forms.get(field.name)
-            values, flags = column_of(given, field.type) if form is None else timed_column(given, field.type, form)
-            columns.append(values)
+            array, flags = typed_array(values, field.type) if form is None else array_of_times(values, field.type, form)
+            columns.append(array)
             if flags is None:
                 continue
-            for index in np.flatnonzero(refused(flags, self.on_truncation)).tolist():
+            for index in np.flatnonzero(refused_mask(flags, self.on_truncation)).tolist():
                 reasons.setdefault(index, []).append(_reason(objects[index], field, flags[index], form))
             cut = cut | (flags & CUT).astype(np.bool_)
         for index, row_reasons in reasons.items():
-            self._add_bad_row(int(places[index]), "; ".join(row_reasons))
+            self._add_bad_row(int(indices[index]), "; ".join(row_reasons))
         good = np.array([index not in reasons for index in range(len(objects))], dtype=np.bool_)
         table = pa.Table.from_arrays(columns, schema=self.schema)
-        self.parts.append((places[good], table.filter(pa.array(good)) if reasons else table))
+        self.parts.append((indices[good], table.filter(pa.array(good)) if reasons else table))
         if cut.any():
-            self.truncated.append(places[cut & good])
+            self.truncated.append(indices[cut & good])
 
-    def _add_bad_row(self, place: int, reason: str) -> None:
-        self.bad.append(BadRow(int(self.numbers[place]), reason, self.rows[place].decode("utf-8", "backslashreplace")))
+    def _add_bad_row(self, index: int, reason: str) -> None:
+        self.bad.append(BadRow(int(self.numbers[index]), reason, self.rows[index].decode("utf-8", "backslashreplace")))
 
 
 class _Columns:
     """Decoded values as columns, and how many values each name has, at any depth."""
 
     def __init__(self, forms: dict[str, str]) -> None:
-        self.given: dict[str, int] = {}
+        self.value_counts: dict[str, int] = {}
         self.forms = forms
 
-    def table(self, made: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
+    def table(self, decoded: list[Any], schema: pa.Schema) -> tuple[pa.Table, Flags | None]:
         """Returns the rows as a table, and their flags."""
         flags: Flags | None = None
         columns: list[pa.Array] = []
         for index, field in enumerate(schema):
-            values, of_column = self._named(list(map(_attribute(index), made)), field, self.forms.get(field.name))
+            values, column_flags = self._column(
+                list(map(_attribute(index), decoded)), field, self.forms.get(field.name)
+            )
             columns.append(values)
-            flags = either(flags, of_column)
+            flags = union_flags(flags, column_flags)
         return pa.Table.from_arrays(columns, schema=schema), flags
 
-    def _named(self, values: list[Any], field: pa.Field, form: str | None = None) -> Converted:
+    def _column(self, values: list[Any], field: pa.Field, form: str | None = None) -> Converted:
         absent = values.count(msgspec.UNSET)
-        self.given[field.name] = self.given.get(field.name, 0) + len(values) - absent
+        self.value_counts[field.name] = self.value_counts.get(field.name, 0) + len(values) - absent
         if absent:
             values = [None if value is msgspec.UNSET else value for value in values]
-        return self._array(values, field.type) if form is None else _timed(values, field.type, form)
+        return self._array(values, field.type) if form is None else _times_of_form(values, field.type, form)
 
     def _array(self, values: list[Any], kind: pa.DataType) -> Converted:
         if _kinds.is_list(kind):
-            if _form(kind.value_type)[1] is _plainly:
-                return _plainly(values, kind)
-            inside, inner = self._array(
+            if _reader_of_type(kind.value_type)[1] is _unchanged:
+                return _unchanged(values, kind)
+            elements, element_flags = self._array(
                 [one for value in values if value is not None for one in value], kind.value_type
             )
-            return list_array(values, inside, inner, kind)
+            return list_array(values, elements, element_flags, kind)
         if _is_struct(kind):
             return struct_array(values, [self._child(values, index, field) for index, field in enumerate(kind)], kind)
-        return _form(kind)[1](values, kind)
+        return _reader_of_type(kind)[1](values, kind)
 
     def _child(self, values: list[Any], index: int, field: pa.Field) -> Converted:
         child = _attribute(index)
-        return self._named([msgspec.UNSET if value is None else child(value) for value in values], field)
+        return self._column([msgspec.UNSET if value is None else child(value) for value in values], field)
 
 
-def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask | None:
+def _may_repeat_names(rows: list[bytes], whole: bytes, value_counts: dict[str, int]) -> Mask | None:
     """Returns a mask of the rows that may repeat a declared name; msgspec silently takes the last value.
 
     A name occurs in the text as often as msgspec found it, unless it is repeated or also occurs elsewhere. Names
     written with escapes are recognised.
     """
-    keys = {f'"{name}"'.encode(): count for name, count in given.items()}
+    keys = {f'"{name}"'.encode(): count for name, count in value_counts.items()}
     escaped = b"\\" in whole and bool(_ESCAPE_IN_NAME.search(whole))
     odd = [key for key, count in keys.items() if escaped or whole.count(key) != count]
     if not odd:
@@ -474,10 +482,10 @@ def _named_twice(rows: list[bytes], whole: bytes, given: dict[str, int]) -> Mask
     )
 
 
-def _holds(kind: pa.Schema | pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
+def _has_type(kind: pa.Schema | pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
     """True if a field, at any depth, is of some kind."""
     return any(
-        _holds(field.type, is_kind) if _kinds.is_nested(field.type) else is_kind(field.type)
+        _has_type(field.type, is_kind) if _kinds.is_nested(field.type) else is_kind(field.type)
         for field in (kind if isinstance(kind, pa.Schema) else [kind.field(at) for at in range(kind.num_fields)])
     )
 
@@ -516,18 +524,18 @@ def _shape(kind: pa.DataType) -> Any:
     """Returns the type by which msgspec reads an Arrow type."""
     if _kinds.is_list(kind):
         return list[_shape(kind.value_type)] | None  # type: ignore[misc]
-    return _struct(kind) | None if _is_struct(kind) else _form(kind)[0]
+    return _struct(kind) | None if _is_struct(kind) else _reader_of_type(kind)[0]
 
 
 def _is_struct(kind: pa.DataType) -> bool:
     return bool(_kinds.is_struct(kind)) and kind.num_fields > 0
 
 
-def _plainly(values: list[Any], kind: pa.DataType) -> Converted:
+def _unchanged(values: list[Any], kind: pa.DataType) -> Converted:
     return pa.array(values, kind), None
 
 
-def _whole(values: list[Any], kind: pa.DataType) -> Converted:
+def _integers(values: list[Any], kind: pa.DataType) -> Converted:
     try:
         numbers, beyond = pa.array(values, pa.int64()), None
     except OverflowError:
@@ -535,14 +543,14 @@ def _whole(values: list[Any], kind: pa.DataType) -> Converted:
         numbers = pa.array([value if fit else None for value, fit in zip(values, fits, strict=True)], pa.int64())
         beyond = ~np.array(fits)
     converted, bad = convert(numbers, kind)
-    return converted, either(beyond, bad)
+    return converted, union_flags(beyond, bad)
 
 
 def _moments(values: list[Any], kind: pa.DataType) -> Converted:
     if all(type(value) is int or value is None for value in values):
-        numbers, beyond = _whole(values, pa.int64())
+        numbers, beyond = _integers(values, pa.int64())
         moments, bad = within_calendar(*from_milliseconds(numbers, kind))
-        return moments, either(beyond, bad)
+        return moments, union_flags(beyond, bad)
     return parse_text(pa.array([str(value) if type(value) is int else value for value in values], pa.string()), kind)
 
 
@@ -550,18 +558,18 @@ def _from_text(values: list[Any], kind: pa.DataType) -> Converted:
     return (parse_base64 if _kinds.is_binary(kind) else parse_text)(pa.array(values, pa.string()), kind)
 
 
-def _timed(values: list[Any], kind: pa.DataType, form: str) -> Converted:
-    texts = [None if value is None else _plain_text(bytes(value)) for value in values]
+def _times_of_form(values: list[Any], kind: pa.DataType, form: str) -> Converted:
+    texts = [None if value is None else _unquoted_text(bytes(value)) for value in values]
     if _ODD in texts:
-        given = [None if value is None else cell(bytes(value).decode()) for value in values]
-        return timed_column(given, kind, form)
+        values_of_json = [None if value is None else parse_cell(bytes(value).decode()) for value in values]
+        return array_of_times(values_of_json, kind, form)
     return form_of(form).parse(pa.array(texts, pa.binary()).cast(pa.string()), kind)
 
 
 _ODD = b"\0"
 
 
-def _plain_text(value: bytes) -> bytes | None:
+def _unquoted_text(value: bytes) -> bytes | None:
     """Returns a text without its quotes, or a number; None for null; ``_ODD`` for another value and for text with
     escapes."""
     if value[:1] == b'"' and b"\\" not in value:
@@ -571,39 +579,39 @@ def _plain_text(value: bytes) -> bytes | None:
     return None if value == b"null" else _ODD
 
 
-def _numbers(values: list[Any], kind: pa.DataType) -> Converted:
-    texts = [_bare(bytes(value)) for value in values if value is not None]
+def _exact_numbers(values: list[Any], kind: pa.DataType) -> Converted:
+    texts = [_unquoted_number(bytes(value)) for value in values if value is not None]
     if len(texts) < len(values) or None in texts:
         return _from_json(values, kind)
     return parse_text(pa.array(texts, pa.binary()).cast(pa.string()), kind)
 
 
-def _bare(text: bytes) -> bytes | None:
+def _unquoted_number(text: bytes) -> bytes | None:
     """Returns a number without its optional quotes; None for another value, and for escapes, which may hide one."""
     bare = text[1:-1] if text[0] == ord('"') and b"\\" not in text else text
     return bare if bare[:1].isdigit() or bare[:1] in (b"-", b"+", b".") else None
 
 
 def _from_json(values: list[Any], kind: pa.DataType) -> Converted:
-    return column_of([None if value is None else cell(bytes(value).decode()) for value in values], kind)
+    return typed_array([None if value is None else parse_cell(bytes(value).decode()) for value in values], kind)
 
 
-_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], Any, Callable[[list[Any], pa.DataType], Converted]], ...] = (
-    (_kinds.is_string, str | None, _plainly),
-    (_kinds.is_boolean, bool | None, _plainly),
-    (_kinds.is_float64, float | None, _plainly),
-    (_kinds.is_signed_integer, int | None, _whole),
+_SIMPLE_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Any, Callable[[list[Any], pa.DataType], Converted]], ...] = (
+    (_kinds.is_string, str | None, _unchanged),
+    (_kinds.is_boolean, bool | None, _unchanged),
+    (_kinds.is_float64, float | None, _unchanged),
+    (_kinds.is_signed_integer, int | None, _integers),
     (_kinds.is_timestamp, str | int | None, _moments),
     (_kinds.is_date, str | None, _from_text),
     (_kinds.is_binary, str | None, _from_text),
-    (_kinds.is_decimal, msgspec.Raw, _numbers),
-    (_kinds.is_float32, msgspec.Raw, _numbers),
+    (_kinds.is_decimal, msgspec.Raw, _exact_numbers),
+    (_kinds.is_float32, msgspec.Raw, _exact_numbers),
 )
 
 
-def _form(kind: pa.DataType) -> tuple[Any, Callable[[list[Any], pa.DataType], Converted]]:
+def _reader_of_type(kind: pa.DataType) -> tuple[Any, Callable[[list[Any], pa.DataType], Converted]]:
     """Returns the type by which msgspec reads a simple type, and its conversion to a column. Other types stay JSON."""
-    return next(((shape, read) for is_kind, shape, read in _SIMPLE if is_kind(kind)), (msgspec.Raw, _from_json))
+    return next(((shape, read) for is_kind, shape, read in _SIMPLE_TYPES if is_kind(kind)), (msgspec.Raw, _from_json))
 
 
 def _attribute(index: int) -> Callable[[Any], Any]:
@@ -621,15 +629,15 @@ def _object(row: bytes) -> Object:
     return value
 
 
-def _reason(made: Object, field: pa.Field, flag: np.bool_ | np.uint8, form: str | None) -> str:
+def _reason(record: Object, field: pa.Field, flag: np.bool_ | np.uint8, form: str | None) -> str:
     if flag == CUT:
-        return too_fine(field.name, jsonable(made.get(field.name)))
-    if field.name in made.twice:
+        return reason_too_fine(field.name, for_display(record.get(field.name)))
+    if field.name in record.repeated_names:
         return f"column {field.name!r}: the name is given more than once"
-    return misfit(field.name, _python(jsonable(made.get(field.name))), field.type, form)
+    return reason_of_misfit(field.name, _for_repr(for_display(record.get(field.name))), field.type, form)
 
 
-def _python(value: Any) -> Any:
+def _for_repr(value: Any) -> Any:
     return _Verbatim(value) if isinstance(value, Number) else value
 
 
@@ -687,9 +695,9 @@ class JsonlFormat(OneSplit):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per block of lines."""
-        declared_once(schema)
+        refuse_repeated_names(schema)
         row = 0
-        with opened(fs, split.path, "JSON lines", streamed=True) as source:
+        with open_file(fs, split.path, "JSON lines", streamed=True) as source:
             for block in blocks_of_lines(source, split.path, "JSON lines", self.block_size, self.longest_row):
                 if isinstance(block, LongLine):
                     yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row)])
@@ -697,20 +705,20 @@ class JsonlFormat(OneSplit):
                     continue
                 lines = [line for line in block.split(b"\n") if line.strip()]
                 if lines:
-                    yield self.of_lines(lines, schema, row)
+                    yield self.read_lines(lines, schema, row)
                 row += len(lines)
 
-    def of_lines(self, lines: list[bytes], schema: pa.Schema, row: int = 0) -> Chunk:
+    def read_lines(self, lines: list[bytes], schema: pa.Schema, row: int = 0) -> Chunk:
         """Reads lines, none of them blank; ``row``: the number of the first line."""
         numbers = np.arange(row, row + len(lines))
         if max(map(len, lines)) <= self.longest_row:
             return JsonRows(lines, schema, numbers, self.on_truncation, self.times).chunk()
-        long = [place for place, line in enumerate(lines) if len(line.removesuffix(b"\r")) > self.longest_row]
-        too_long = [LongLine(lines[place][:LONGEST_DATA], self.longest_row).bad_row(row + place) for place in long]
+        long = [index for index, line in enumerate(lines) if len(line.removesuffix(b"\r")) > self.longest_row]
+        too_long = [LongLine(lines[index][:LONGEST_DATA], self.longest_row).bad_row(row + index) for index in long]
         kept = np.delete(np.arange(len(lines)), long)
-        good = [lines[place] for place in kept.tolist()]
-        table, places, bad = JsonRows(good, schema, numbers[kept], self.on_truncation, self.times).chunk()
-        return table, places, bad.with_others(too_long)
+        good = [lines[index] for index in kept.tolist()]
+        table, indices, bad = JsonRows(good, schema, numbers[kept], self.on_truncation, self.times).chunk()
+        return table, indices, bad.with_others(too_long)
 
 
 def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncation = "cut", times: Times = ()) -> Chunk:
@@ -718,16 +726,16 @@ def parse_values(values: pa.Array, schema: pa.Schema, on_truncation: OnTruncatio
 
     A value may have several lines. A null or blank value is bad.
     """
-    declared_once(schema)
+    refuse_repeated_names(schema)
     texts = as_bytes(values).to_pylist()
-    given = np.array([place for place, text in enumerate(texts) if text is not None and text.strip()], np.int64)
-    rows = [texts[place] for place in given.tolist()]
-    table, places, bad = JsonRows(rows, schema, given, on_truncation, times).chunk()
+    present = np.array([index for index, text in enumerate(texts) if text is not None and text.strip()], np.int64)
+    rows = [texts[index] for index in present.tolist()]
+    table, indices, bad = JsonRows(rows, schema, present, on_truncation, times).chunk()
     absent = [
-        BadRow(int(place), "the value is null (a tombstone)" if texts[place] is None else "the value is blank", "")
-        for place in np.setdiff1d(np.arange(len(texts)), given)
+        BadRow(int(index), "the value is null (a tombstone)" if texts[index] is None else "the value is blank", "")
+        for index in np.setdiff1d(np.arange(len(texts)), present)
     ]
-    return table, places, bad.with_others(absent)
+    return table, indices, bad.with_others(absent)
 
 
 # Reads a JSON file with one array of objects; any other file is read as JSON lines.
@@ -757,42 +765,42 @@ class JsonFormat(JsonlFormat):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per block."""
-        declared_once(schema)
-        with opened(fs, split.path, "JSON", streamed=True) as source:
-            array = _Array(source, split.path, self.block_size, self.longest_row)
+        refuse_repeated_names(schema)
+        with open_file(fs, split.path, "JSON", streamed=True) as source:
+            array = _ArrayElements(source, split.path, self.block_size, self.longest_row)
             if array.begins():
                 yield from array.chunks(schema, self.on_truncation, self.times)
                 return
         yield from super().read(fs, split, schema, needed, optional)
 
 
-class _Array:
+class _ArrayElements:
     """The elements of an array, found by brackets and commas; the reader of rows checks the text between them."""
 
     def __init__(self, source: pa.NativeFile, path: str, size: int, longest: int) -> None:
         self.source, self.path, self.size, self.longest = source, path, size, longest
         self.data, self.place, self.ended = b"", 0, False
-        self.seen, self.depth = 0, 0  # how far the element at ``place`` was scanned, and the depth there
+        self.scanned, self.depth = 0, 0  # how far the element at ``place`` was scanned, and the depth there
 
     def begins(self) -> bool:
         while not self.ended and (len(self.data) < len(BOM) or not self.data.removeprefix(BOM).strip()):
-            self._more()
+            self._read_more()
         self.data = self.data.removeprefix(BOM).lstrip()
         begins = self.data.startswith(b"[")
-        self.place = self.seen = int(begins)
+        self.place = self.scanned = int(begins)
         return begins
 
     def chunks(self, schema: pa.Schema, on_truncation: OnTruncation, times: Times) -> Iterator[Chunk]:
-        row, broken = 0, None
-        while broken is None:
-            values, broken = self._values(first=row == 0)
+        row, why_ended = 0, None
+        while why_ended is None:
+            values, why_ended = self._values(first=row == 0)
             numbers = np.arange(row, row + len(values))
             if values:
                 yield JsonRows(values, schema, numbers, on_truncation, times).chunk()
             row += len(values)
-        if broken:
+        if why_ended:
             rest = self.data[self.place :][:LONGEST_DATA].decode("utf-8", "backslashreplace")
-            yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([BadRow(row, broken, rest)])
+            yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([BadRow(row, why_ended, rest)])
 
     def _values(self, *, first: bool) -> tuple[list[bytes], str | None]:
         """Returns about a block of elements, and why no more follow: None if more may follow, "" at the end of the
@@ -800,7 +808,7 @@ class _Array:
         values: list[bytes] = []
         taken = 0
         while taken < self.size:
-            end = self._end()
+            end = self._next_end()
             if end is None:
                 if len(self.data) - self.place > self.longest:
                     return values, f"an element has more than {self.longest:,} bytes, or does not end; {_REST}"
@@ -811,24 +819,24 @@ class _Array:
             if value or not (last and first and not values):
                 values.append(value)
             taken += end - self.place + 1
-            self.place = self.seen = end + 1
+            self.place = self.scanned = end + 1
             if last:
-                return values, self._after()
+                return values, self._text_after_array()
         return values, None
 
-    def _after(self) -> str:
+    def _text_after_array(self) -> str:
         while not self.data[self.place :].strip() and not self.ended:
-            self._more()
+            self._read_more()
         return f"something follows the array; {_REST}" if self.data[self.place :].strip() else ""
 
-    def _end(self) -> int | None:
+    def _next_end(self) -> int | None:
         """Returns where the next element ends, at a comma or the array's bracket; None if it does not end."""
         while True:
-            begun = len(self.data)
-            for token in _TOKEN.finditer(self.data, self.seen):
+            scanned_to = len(self.data)
+            for token in _TOKEN.finditer(self.data, self.scanned):
                 what = token[0]
                 if what == b'"':  # a text that is incomplete so far
-                    begun = token.start()
+                    scanned_to = token.start()
                     break
                 if what in b"[{":
                     self.depth += 1
@@ -836,17 +844,17 @@ class _Array:
                     self.depth -= 1
                 elif not self.depth and what in b",]":
                     return token.start()
-            self.seen = begun
+            self.scanned = scanned_to
             if self.ended or len(self.data) - self.place > self.longest:
                 return None
-            self._more()
+            self._read_more()
 
-    def _more(self) -> None:
-        with reading(self.path, "JSON"):
+    def _read_more(self) -> None:
+        with as_data_error(self.path, "JSON"):
             data: bytes = self.source.read(self.size)
         self.ended = not data
         self.data = self.data[self.place :] + data
-        self.seen -= self.place
+        self.scanned -= self.place
         self.place = 0
 
 

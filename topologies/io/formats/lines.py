@@ -21,10 +21,10 @@ from topologies.io.formats.event_files import (
     Chunk,
     FileSplit,
     OneSplit,
-    declared_once,
-    opened,
-    reading,
+    as_data_error,
+    open_file,
     refuse_absent,
+    refuse_repeated_names,
     shown_bytes,
 )
 from topologies.io.formats.text_values import isolate
@@ -69,22 +69,22 @@ def blocks_of_lines(source: Source, path: str, kind: str, size: int, longest: in
     contain lines that are too long, which its reader must check.
     """
     rest: list[bytes] = []
-    held, skipping = 0, False
-    for data in _read(source, path, kind, size):
+    rest_size, skipping = 0, False
+    for data in _blocks_without_mark(source, path, kind, size):
         cut = data.rfind(b"\n") + 1
         if skipping and cut:
             first = data.find(b"\n") + 1
             yield LongLine(rest[0], longest)
-            rest, held, skipping = [], 0, False
+            rest, rest_size, skipping = [], 0, False
             data, cut = data[first:], cut - first  # noqa: PLW2901
         if skipping:
             continue
         if cut:
             yield b"".join([*rest, data[:cut]])
-            rest, held = [], 0
+            rest, rest_size = [], 0
         rest.append(data[cut:])
-        held += len(data) - cut
-        if held > longest + 1:  # a carriage return at its end does not count
+        rest_size += len(data) - cut
+        if rest_size > longest + 1:  # a carriage return at its end does not count
             rest, skipping = [b"".join(rest)[:LONGEST_DATA]], True
     if skipping:
         yield LongLine(rest[0], longest)
@@ -92,10 +92,10 @@ def blocks_of_lines(source: Source, path: str, kind: str, size: int, longest: in
         yield b"".join(rest)
 
 
-def _read(source: Source, path: str, kind: str, size: int) -> Iterator[bytes]:
+def _blocks_without_mark(source: Source, path: str, kind: str, size: int) -> Iterator[bytes]:
     head, begun = b"", False
     while True:
-        with reading(path, kind):
+        with as_data_error(path, kind):
             data = source.read(size)
         ended = not data
         if not begun:
@@ -155,12 +155,12 @@ class TextFormat(OneSplit):
         optional: Collection[str] = (),
     ) -> Iterator[Chunk]:
         """Yields a chunk per block of lines."""
-        declared_once(schema)
+        refuse_repeated_names(schema)
         refuse_absent(split.path, [LINE], schema, optional)
         kind, row = schema.field(LINE).type, 0
-        with opened(fs, split.path, "text", streamed=True) as source:
+        with open_file(fs, split.path, "text", streamed=True) as source:
             encoding = UTF_8 if pa.types.is_binary(kind) else codecs.lookup(self.encoding).name
-            text = source if encoding == UTF_8 else _Decoded(source, split.path, self.encoding)
+            text = source if encoding == UTF_8 else _Utf8Source(source, split.path, self.encoding)
             for block in blocks_of_lines(text, split.path, "text", self.block_size, self.longest_row):
                 if isinstance(block, LongLine):
                     yield schema.empty_table(), np.empty(0, np.int64), BadRows.of([block.bad_row(row, encoding)])
@@ -223,7 +223,7 @@ def _lines(block: bytes, *, keep_ends: bool) -> tuple[pa.Array, npt.NDArray[np.i
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers), lengths
 
 
-class _Decoded:
+class _Utf8Source:
     """A file in another encoding, converted to UTF-8. Invalid bytes become invalid UTF-8."""
 
     def __init__(self, source: pa.NativeFile, path: str, encoding: str) -> None:
@@ -233,7 +233,7 @@ class _Decoded:
     def read(self, size: int) -> bytes:
         """Returns about ``size`` bytes; none at the end."""
         while True:
-            with reading(self._path, f"text in {self._encoding}"):
+            with as_data_error(self._path, f"text in {self._encoding}"):
                 data = self._source.read(size)
                 text = self._decoder.decode(data, not data).encode("utf-8", "surrogatepass")
             if text or not data:

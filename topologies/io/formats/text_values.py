@@ -49,15 +49,15 @@ def isolate(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
     if bad is None:
         return converted, None
     chosen = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return converted, where(bad[chosen], valid(values))
+    return converted, flags_where(bad[chosen], valid_mask(values))
 
 
-def bad_of(flags: Flags) -> Mask:
+def bad_mask(flags: Flags) -> Mask:
     """Returns a mask of the bad values."""
     return flags if flags.dtype == np.bool_ else (flags & BAD).astype(np.bool_)  # type: ignore[return-value]
 
 
-def cut_of(flags: Flags) -> Mask | None:
+def cut_mask(flags: Flags) -> Mask | None:
     """Returns a mask of the times that were cut to the unit of their type; None if none was."""
     if flags.dtype == np.bool_:
         return None
@@ -65,44 +65,44 @@ def cut_of(flags: Flags) -> Mask | None:
     return cut if cut.any() else None
 
 
-def flagged(cut: Mask) -> Flags | None:
+def flags_of_cut(cut: Mask) -> Flags | None:
     """Returns the flags of values without bad ones; ``cut``: a mask of those that were cut."""
     return cut * CUT if cut.any() else None
 
 
-def where(flags: Flags, chosen: Mask) -> Flags:
+def flags_where(flags: Flags, chosen: Mask) -> Flags:
     """Returns flags for the chosen values only."""
     return flags & chosen if flags.dtype == np.bool_ else np.where(chosen, flags, np.uint8(0))
 
 
-def of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
+def flags_of_lists(flags: Flags, offsets: npt.NDArray[np.int64]) -> Flags:
     """Returns the flags of lists: a list has each flag of its elements."""
     found = None
-    for bit, chosen in ((BAD, bad_of(flags)), (CUT, cut_of(flags))):
+    for bit, chosen in ((BAD, bad_mask(flags)), (CUT, cut_mask(flags))):
         if chosen is not None:
             before = np.concatenate([[0], np.cumsum(chosen)])
             any_of: Flags = before[offsets[1:]] > before[offsets[:-1]]
-            found = either(found, any_of if bit == BAD else any_of * CUT)
+            found = union_flags(found, any_of if bit == BAD else any_of * CUT)
     assert found is not None
     return found
 
 
-def concatenated(parts: list[Flags]) -> Flags:
+def concat_flags(parts: list[Flags]) -> Flags:
     """Returns the flags of several parts as one array."""
     return np.concatenate(parts)  # type: ignore[return-value]
 
 
-def blank(values: pa.Array, bad: Flags) -> pa.Array:
+def blank_bad(values: pa.Array, bad: Flags) -> pa.Array:
     """Returns the values, with null in place of bad ones."""
-    return pc.if_else(pa.array(bad_of(bad)), pa.scalar(None, values.type), values)
+    return pc.if_else(pa.array(bad_mask(bad)), pa.scalar(None, values.type), values)
 
 
-def valid(values: pa.Array) -> Mask:
+def valid_mask(values: pa.Array) -> Mask:
     mask: Mask = values.is_valid().to_numpy(zero_copy_only=False)
     return mask
 
 
-def either(left: Flags | None, right: Flags | None) -> Flags | None:
+def union_flags(left: Flags | None, right: Flags | None) -> Flags | None:
     if left is None or right is None:
         return right if left is None else left
     return left | right
@@ -113,18 +113,18 @@ def whole_numbers(values: pa.Array, target: pa.DataType) -> Converted:
     kept = attempt(values, (lambda some: some.cast(target),))
     if kept is not None:
         return kept, None
-    given = values.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.iinfo(target.to_pandas_dtype())
-    if given.dtype.kind == "f":
-        fits = (np.floor(given) == given) & (given >= float(bounds.min)) & (given < float(int(bounds.max) + 1))
+    if numbers.dtype.kind == "f":
+        fits = (np.floor(numbers) == numbers) & (numbers >= float(bounds.min)) & (numbers < float(int(bounds.max) + 1))
     else:
-        own = np.iinfo(given.dtype)
-        fits = (given >= max(bounds.min, own.min)) & (given <= min(bounds.max, own.max))
-    bad: Mask = ~fits & valid(values)
-    return blank(values, bad).cast(target), bad
+        own = np.iinfo(numbers.dtype)
+        fits = (numbers >= max(bounds.min, own.min)) & (numbers <= min(bounds.max, own.max))
+    bad: Mask = ~fits & valid_mask(values)
+    return blank_bad(values, bad).cast(target), bad
 
 
-def joined(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
+def concat_or_empty(arrays: list[pa.Array], target: pa.DataType) -> pa.Array:
     return pa.concat_arrays(arrays) if arrays else pa.array([], target)
 
 
@@ -152,7 +152,7 @@ def _by_parts(values: pa.Array, target: pa.DataType, kernels: tuple[Kernel, ...]
         converted, bad = (whole, None) if whole is not None else _by_parts(part, target, kernels)
         good.append(converted)
         masks.append(np.zeros(len(part), dtype=np.bool_) if bad is None else bad)
-    return joined(good, target), concatenated(masks) if masks else None
+    return concat_or_empty(good, target), concat_flags(masks) if masks else None
 
 
 # Converts Arrow times to the declared timestamp: any unit, any zone, dates, and whole milliseconds.
@@ -174,15 +174,15 @@ def from_timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     if values.type.tz is None and target.tz not in (None, "UTC"):
         moments, bad = from_timestamps(values, pa.timestamp(target.unit))
         return from_wall_times(moments, target), bad
-    have, want = _PER_SECOND[values.type.unit], _PER_SECOND[target.unit]
+    ticks_per_second, target_per_second = _PER_SECOND[values.type.unit], _PER_SECOND[target.unit]
     ticks = values.view(pa.int64())
-    if have == want:
+    if ticks_per_second == target_per_second:
         return ticks.view(target), None
-    if have > want:
-        raw, factor = _numpy(ticks), have // want
+    if ticks_per_second > target_per_second:
+        raw, factor = _ticks_as_numpy(ticks), ticks_per_second // target_per_second
         coarse = raw // factor
-        return _typed(coarse, ticks, target), flagged(coarse * factor != raw)
-    return _multiplied(ticks, want // have, target)
+        return _with_type(coarse, ticks, target), flags_of_cut(coarse * factor != raw)
+    return _multiply(ticks, target_per_second // ticks_per_second, target)
 
 
 def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
@@ -192,10 +192,10 @@ def from_wall_times(values: pa.Array, target: pa.DataType) -> pa.Array:
     """
     if target.tz in (None, "UTC"):
         return values.view(pa.int64()).view(target)
-    wall = _numpy(values.view(pa.int64()))
+    wall = _ticks_as_numpy(values.view(pa.int64()))
     scale = _PER_SECOND[target.unit]
     offsets = offsets_of_wall_times(wall // scale, target.tz)
-    return _typed(wall - offsets * scale, values.view(pa.int64()), target)
+    return _with_type(wall - offsets * scale, values.view(pa.int64()), target)
 
 
 def from_milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
@@ -208,7 +208,7 @@ def from_dates(values: pa.Array, target: pa.DataType) -> Converted:
     if pa.types.is_date64(values.type):
         return from_timestamps(values.view(pa.int64()).view(pa.timestamp("ms")), target)
     days = values.view(pa.int32()).cast(pa.int64())
-    midnights, bad = _multiplied(days, _SECONDS_PER_DAY * _PER_SECOND[target.unit], pa.timestamp(target.unit))
+    midnights, bad = _multiply(days, _SECONDS_PER_DAY * _PER_SECOND[target.unit], pa.timestamp(target.unit))
     return from_wall_times(midnights, target), bad
 
 
@@ -226,29 +226,31 @@ def within_calendar(values: pa.Array, bad: Flags | None = None) -> Converted:
     bounds = pc.min_max(ticks)
     if not bounds["min"].is_valid or (low <= bounds["min"].as_py() and bounds["max"].as_py() < high):
         return values, bad
-    raw = _numpy(ticks)
-    beyond: Mask = ((raw < low) | (raw > high - 1)) & valid(values)
-    return blank(values, beyond), either(bad, beyond)
+    raw = _ticks_as_numpy(ticks)
+    beyond: Mask = ((raw < low) | (raw > high - 1)) & valid_mask(values)
+    return blank_bad(values, beyond), union_flags(bad, beyond)
 
 
-def _multiplied(ticks: pa.Array, factor: int, target: pa.DataType) -> Converted:
+def _multiply(ticks: pa.Array, factor: int, target: pa.DataType) -> Converted:
     with suppress(pa.ArrowInvalid):
         return pc.multiply_checked(ticks, pa.scalar(factor, pa.int64())).view(target), None
-    raw = _numpy(ticks)
+    raw = _ticks_as_numpy(ticks)
     most = np.iinfo(np.int64).max // factor
     beyond: Mask = (raw > most) | (raw < -most)
-    beyond &= valid(ticks)
-    return _typed(np.where(beyond, 0, raw) * factor, ticks, target, beyond), beyond
+    beyond &= valid_mask(ticks)
+    return _with_type(np.where(beyond, 0, raw) * factor, ticks, target, beyond), beyond
 
 
-def _numpy(ticks: pa.Array) -> npt.NDArray[np.int64]:
+def _ticks_as_numpy(ticks: pa.Array) -> npt.NDArray[np.int64]:
     filled = ticks.fill_null(0) if ticks.null_count else ticks
     raw: npt.NDArray[np.int64] = filled.to_numpy(zero_copy_only=False)
     return raw
 
 
-def _typed(raw: npt.NDArray[np.int64], ticks: pa.Array, target: pa.DataType, beyond: Mask | None = None) -> pa.Array:
-    absent = ~valid(ticks) if ticks.null_count else None
+def _with_type(
+    raw: npt.NDArray[np.int64], ticks: pa.Array, target: pa.DataType, beyond: Mask | None = None
+) -> pa.Array:
+    absent = ~valid_mask(ticks) if ticks.null_count else None
     if beyond is not None:
         absent = beyond if absent is None else absent | beyond
     return pa.array(raw, pa.int64(), mask=absent).view(target)
@@ -308,7 +310,7 @@ def parse_text(values: pa.Array, target: pa.DataType) -> Converted:
         return decimals(values, target)
     if pa.types.is_integer(target):
         return _integers(values, target)
-    return within_calendar(*_shaped(values, target, *_casts(target)))
+    return within_calendar(*_convert_shaped(values, target, *_casts(target)))
 
 
 def _casts(target: pa.DataType) -> tuple[Kernel, Kernel]:
@@ -335,13 +337,13 @@ def _integers(values: pa.Array, target: pa.DataType) -> Converted:
     whole = attempt(values, _casts(wide))
     if whole is not None:
         return whole_numbers(whole, target)
-    spell = partial(_whole, bounds=np.iinfo(wide.to_pandas_dtype()))
+    spell = partial(_spell_whole, bounds=np.iinfo(wide.to_pandas_dtype()))
     texts, bad = _numbers(_without_hex(values), wide, r"^[0-9]{1,18}$", spell)
     narrow, beyond = whole_numbers(texts.cast(wide), target)
-    return narrow, either(bad, beyond)
+    return narrow, union_flags(bad, beyond)
 
 
-def _whole(text: str, bounds: np.iinfo[Any]) -> str:
+def _spell_whole(text: str, bounds: np.iinfo[Any]) -> str:
     number = int(plain_decimal(text, _DIGITS_OF_WHOLE, 0))
     if not bounds.min <= number <= bounds.max:
         raise pa.ArrowInvalid(f"{text[:50]!r} is out of range")
@@ -355,22 +357,22 @@ def _numbers(values: pa.Array, target: pa.DataType, plain: str, spell: Callable[
     So the cast never fails: finding many bad numbers one by one with casts would cost a hundred times as much.
     """
     texts = _trimmed(values)
-    settled = pc.match_substring_regex(texts, plain).fill_null(True)
+    is_plain = pc.match_substring_regex(texts, plain).fill_null(True)
     hopeless = pc.invert(_has_shape(texts, target)).to_numpy(zero_copy_only=False)
-    odd = np.flatnonzero(~settled.to_numpy(zero_copy_only=False) & ~hopeless)
+    others = np.flatnonzero(~is_plain.to_numpy(zero_copy_only=False) & ~hopeless)
     bad: Mask = hopeless.copy()
     spelled: list[str | None] = []
-    for at, text in zip(odd.tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
+    for at, text in zip(others.tolist(), texts.take(pa.array(others)).to_pylist(), strict=True):
         try:
             spelled.append(spell(text))
         except pa.ArrowInvalid:
             spelled.append(None)
             bad[at] = True
     if hopeless.any():
-        texts = blank(texts, hopeless)
-    if len(odd):
+        texts = blank_bad(texts, hopeless)
+    if len(others):
         replaced = np.zeros(len(texts), np.bool_)
-        replaced[odd] = True
+        replaced[others] = True
         texts = pc.replace_with_mask(texts, pa.array(replaced), pa.array(spelled, pa.string()))
     return texts, bad if bad.any() else None
 
@@ -393,7 +395,7 @@ def _without_hex(values: pa.Array) -> pa.Array:
 
 def parse_base64(values: pa.Array, target: pa.DataType) -> Converted:
     """Returns a string column of base64 as binary; padding is required."""
-    return isolate(values, target, partial(_decoded, target=target))
+    return isolate(values, target, partial(_decode_base64, target=target))
 
 
 def convertible_text(target: pa.DataType) -> bool:
@@ -410,7 +412,7 @@ def convertible_text(target: pa.DataType) -> bool:
     return any(is_kind(target) for is_kind in written)
 
 
-def _decoded(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _decode_base64(values: pa.Array, target: pa.DataType) -> pa.Array:
     texts = values.to_pylist()
     return pa.array([None if text is None else base64.b64decode(text, validate=True) for text in texts], target)
 
@@ -419,7 +421,7 @@ def _trimmed(values: pa.Array) -> pa.Array:
     return pc.ascii_trim_whitespace(values)
 
 
-def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
+def _convert_shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converted:
     """Converts by the kernels, after removing the values that do not have the shape of the type."""
     whole = attempt(values, kernels)
     if whole is not None:
@@ -427,18 +429,20 @@ def _shaped(values: pa.Array, target: pa.DataType, *kernels: Kernel) -> Converte
     hopeless = pc.invert(_has_shape(_trimmed(values), target)).to_numpy(zero_copy_only=False)
     if not hopeless.any():
         return isolate(values, target, *kernels)
-    converted, bad = isolate(blank(values, hopeless), target, *kernels)
-    return converted, either(hopeless, bad)
+    converted, bad = isolate(blank_bad(values, hopeless), target, *kernels)
+    return converted, union_flags(hopeless, bad)
 
 
 def _floats(values: pa.Array, target: pa.DataType) -> Converted:
-    numbers, bad = _shaped(values, target, lambda some: some.cast(target), lambda some: _trimmed(some).cast(target))
+    numbers, bad = _convert_shaped(
+        values, target, lambda some: some.cast(target), lambda some: _trimmed(some).cast(target)
+    )
     infinite = pc.is_inf(numbers).fill_null(False)
     if not pc.any(infinite).as_py():
         return numbers, bad
     named = pc.match_substring_regex(values, _INFINITE, ignore_case=True).fill_null(False)
     beyond = pc.and_not(infinite, named).to_numpy(zero_copy_only=False)
-    return (blank(numbers, beyond), either(bad, beyond)) if beyond.any() else (numbers, bad)
+    return (blank_bad(numbers, beyond), union_flags(bad, beyond)) if beyond.any() else (numbers, bad)
 
 
 def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
@@ -448,7 +452,7 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     )
     if whole is not None:
         return whole, None
-    values = _extended(_trimmed(values))
+    values = _in_arrow_spelling(_trimmed(values))
     numeric = pc.match_substring_regex(values, _NUMBER).fill_null(False)
     with_zone = pc.match_substring_regex(values, _ZONED).fill_null(False)
     neither = pc.invert(pc.or_(numeric, with_zone))
@@ -456,17 +460,17 @@ def _timestamps(values: pa.Array, target: pa.DataType) -> Converted:
     finer = pc.match_substring_regex(values, rf"\.[0-9]{{{digits}}}[0-9]*[1-9]").fill_null(False)
     cut = _cut_fractions(values, digits)
     spelled = [
-        _milliseconds(_only(values, numeric), target),
-        _spelled(_only(cut, with_zone), zoned, target),
-        _spelled(_only(cut, neither), naive, target),
+        _milliseconds(_only_chosen(values, numeric), target),
+        _convert_spelled(_only_chosen(cut, with_zone), zoned, target),
+        _convert_spelled(_only_chosen(cut, neither), naive, target),
     ]
     moments = pc.coalesce(*[some for some, _ in spelled])
-    bad = either(either(spelled[0][1], spelled[1][1]), spelled[2][1])
-    flags = either(bad, flagged(pc.and_not(finer, numeric).to_numpy(zero_copy_only=False)))
-    return moments, None if flags is None else where(flags, valid(values))
+    bad = union_flags(union_flags(spelled[0][1], spelled[1][1]), spelled[2][1])
+    flags = union_flags(bad, flags_of_cut(pc.and_not(finer, numeric).to_numpy(zero_copy_only=False)))
+    return moments, None if flags is None else flags_where(flags, valid_mask(values))
 
 
-def _extended(values: pa.Array) -> pa.Array:
+def _in_arrow_spelling(values: pa.Array) -> pa.Array:
     """Returns times in other spellings of ISO 8601 and RFC 3339 in Arrow's spelling: ``20240501T060000Z``, ``t`` and
     ``z``, and a comma before the fraction."""
     for pattern, extended in _OTHER_SPELLINGS:
@@ -474,12 +478,12 @@ def _extended(values: pa.Array) -> pa.Array:
     return values
 
 
-def _only(values: pa.Array, chosen: pa.Array) -> pa.Array:
+def _only_chosen(values: pa.Array, chosen: pa.Array) -> pa.Array:
     return pc.if_else(chosen, values, pa.scalar(None, values.type))
 
 
-def _spelled(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> Converted:
-    return _shaped(values, target, partial(_cast_by, kind=kind, target=target))
+def _convert_spelled(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> Converted:
+    return _convert_shaped(values, target, partial(_cast_by, kind=kind, target=target))
 
 
 def _cast_by(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> pa.Array:
@@ -490,7 +494,7 @@ def _cast_by(values: pa.Array, kind: pa.DataType, target: pa.DataType) -> pa.Arr
 def _milliseconds(values: pa.Array, target: pa.DataType) -> Converted:
     numbers, unreadable = parse_text(values, pa.int64())
     moments, beyond = from_milliseconds(numbers, target)
-    return moments, either(unreadable, beyond)
+    return moments, union_flags(unreadable, beyond)
 
 
 def _cut_fractions(values: pa.Array, digits: int) -> pa.Array:
@@ -513,4 +517,4 @@ def with_full_stop(values: pa.Array, target: pa.DataType) -> pa.Array:
 def empty_is_null(values: pa.Array) -> pa.Array:
     """Returns null for empty text, for columns in which empty text can only mean null."""
     empty = pc.equal(values, "").fill_null(False)
-    return blank(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values
+    return blank_bad(values, np.asarray(empty.to_numpy(zero_copy_only=False))) if pc.any(empty).as_py() else values

@@ -48,7 +48,7 @@ _FORMATS: dict[
     "text": TextFormat,
 }
 _ONLY_READ = ("orc", "text")
-_OF_ONE_USE = {
+_OPTIONS_OF_ONE_USE = {
     "null_values": "reading",
     "comment": "reading",
     "escape_unquoted": "reading",
@@ -78,7 +78,7 @@ _SUFFIXES = {
 }
 
 
-class _Described(Protocol):
+class _HasSchema(Protocol):
     def schema(self, fs: pafs.FileSystem, path: str) -> pa.Schema: ...
 
 
@@ -132,10 +132,10 @@ def options_of(name: str, use: Literal["reading", "writing", "both"] = "both") -
     if use == "writing" and name in _ONLY_READ:
         return []
     options = [field.name for field in fields(_FORMATS[name])]
-    return [option for option in options if use == "both" or _OF_ONE_USE.get(option, use) == use]
+    return [option for option in options if use == "both" or _OPTIONS_OF_ONE_USE.get(option, use) == use]
 
 
-def is_written(name: str) -> bool:
+def has_writer(name: str) -> bool:
     """True for a format that sinks write."""
     return name not in _ONLY_READ
 
@@ -152,14 +152,14 @@ def infer_schema(fs: pafs.FileSystem, path: str, format: str | None = None) -> p
     Raises ConfigError for text files, whose columns have no types, and DataError for a damaged file.
     """
     name = format or format_of(path)
-    described: dict[str, Callable[[], _Described]] = {"parquet": ParquetFormat, "arrow": ArrowFormat, "orc": OrcFormat}
-    if name not in described:
+    formats: dict[str, Callable[[], _HasSchema]] = {"parquet": ParquetFormat, "arrow": ArrowFormat, "orc": OrcFormat}
+    if name not in formats:
         raise ConfigError(
             f"the columns of {path!r} must be declared",
             why=f"{'a ' + name if name else 'such a'} file does not say what types its columns have",
             do="give a schema like 'user string, amount double, ts timestamp'",
         )
-    columns = described[name]().schema(fs, path)
+    columns = formats[name]().schema(fs, path)
     return pa.schema([pa.field(field.name, _declarable(field.type)) for field in columns])
 
 
@@ -242,10 +242,10 @@ def _write_arrow(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
 
 
 def _write_csv(fs: pafs.FileSystem, path: str, table: pa.Table, chosen: CsvFormat) -> None:
-    names, columns = table.column_names, [_mapped(column, _csv_cells) for column in table.columns]
+    names, columns = table.column_names, [_map_chunks(column, _csv_cells) for column in table.columns]
     if chosen.escape_formulas:
         names = _without_formulas(pa.array(names, pa.string())).to_pylist()
-        columns = [_mapped(cells, _without_formulas) if is_text(cells.type) else cells for cells in columns]
+        columns = [_map_chunks(cells, _without_formulas) if is_text(cells.type) else cells for cells in columns]
     header = pa.table({str(index): pa.array([name], pa.string()) for index, name in enumerate(names)})
     if DELIMITER_LINE.fullmatch(_csv_lines(header.to_batches()[0], chosen).encode()):
         raise SchemaError(
@@ -272,7 +272,7 @@ def _csv_lines(batch: pa.RecordBatch, chosen: CsvFormat) -> str:
     texts = [
         _csv_quoted(column, chosen)
         if is_text(column.type)
-        else _floats(column, "")
+        else _float_texts(column, "")
         if _kinds.is_floating(column.type)
         else column.cast(pa.string())
         for column in batch.columns
@@ -294,10 +294,10 @@ def _csv_quoted(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
 
 def _csv_bare(texts: pa.Array, chosen: CsvFormat) -> pa.Array:
     special = [chosen.delimiter, "\n", "\r", *([chosen.escape] if chosen.escape else [])]
-    held = pc.match_substring_regex(texts, f"^$|[{re.escape(''.join(special))}]")
-    if pc.any(held).as_py():
+    needs_quotes = pc.match_substring_regex(texts, f"^$|[{re.escape(''.join(special))}]")
+    if pc.any(needs_quotes).as_py():
         raise SchemaError(
-            f"{texts.filter(held)[0].as_py()[:50]!r} cannot be written without quotes",
+            f"{texts.filter(needs_quotes)[0].as_py()[:50]!r} cannot be written without quotes",
             why="it is empty, or holds a delimiter or a line end",
             do="leave quote=None out, or use another delimiter",
         )
@@ -341,7 +341,7 @@ def _json_objects(batch: pa.RecordBatch, end: str) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(end), "") if parts else pa.array([f"{{{end}"] * batch.num_rows)
 
 
-def _mapped(column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
+def _map_chunks(column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
     chunks = column.chunks or [pa.array([], column.type)]
     return pa.chunked_array([convert(chunk) for chunk in chunks])
 
@@ -357,8 +357,8 @@ def _csv_cells(values: pa.Array) -> pa.Array:
     if _kinds.is_nested(kind):
         return _each(values, lambda value: json.dumps(_json_value(value, kind), ensure_ascii=False))
     if _kinds.is_temporal(kind):
-        return _times(values)
-    return _plain(values)
+        return _time_texts(values)
+    return _checked_scalars(values)
 
 
 def _json_texts(values: pa.Array) -> pa.Array:  # noqa: PLR0911 - one for each kind of type
@@ -366,19 +366,19 @@ def _json_texts(values: pa.Array) -> pa.Array:  # noqa: PLR0911 - one for each k
     if _kinds.is_dictionary(kind):
         return _json_texts(values.dictionary_decode())
     if is_text(kind):
-        return _quoted(_escaped(values.cast(pa.string())))
+        return _quoted(_json_escaped(values.cast(pa.string())))
     if is_bytes(kind):
         return _quoted(_each(values, lambda value: base64.b64encode(value).decode()))
     if _kinds.is_nested(kind):
         return _each(values, lambda value: json.dumps(_json_value(value, kind), ensure_ascii=False))
     if _kinds.is_temporal(kind):
-        return _quoted(_times(values))
+        return _quoted(_time_texts(values))
     if _kinds.is_decimal(kind):
         return _quoted(values.cast(pa.string()))
-    return _floats(values, '"') if _kinds.is_floating(kind) else _plain(values).cast(pa.string())
+    return _float_texts(values, '"') if _kinds.is_floating(kind) else _checked_scalars(values).cast(pa.string())
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def _checked_scalars(values: pa.Array) -> pa.Array:
     kind = values.type
     numeric = _kinds.is_integer(kind) or _kinds.is_floating(kind) or _kinds.is_decimal(kind)
     if not (numeric or _kinds.is_boolean(kind) or _kinds.is_null(kind)):
@@ -396,27 +396,27 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pa.scalar('"'), texts, pa.scalar('"'), "")
 
 
-def _escaped(texts: pa.Array) -> pa.Array:
+def _json_escaped(texts: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE)).as_py():
         return texts
     return _each(texts, lambda value: json.dumps(value, ensure_ascii=False)[1:-1])
 
 
-def _floats(values: pa.Array, around: str) -> pa.Array:
-    """Returns numbers in the spelling that most readers accept; ``around`` encloses values that are not JSON
+def _float_texts(values: pa.Array, quote: str) -> pa.Array:
+    """Returns numbers in the spelling that most readers accept; ``quote`` encloses values that are not JSON
     numbers."""
-    values = _plain(values)
+    values = _checked_scalars(values)
     texts = values.cast(pa.string())
-    if around and pc.any(pc.equal(values, 0)).as_py():  # -0 would be a whole number without a sign
+    if quote and pc.any(pc.equal(values, 0)).as_py():  # -0 would be a whole number without a sign
         texts = pc.if_else(pc.equal(texts, "-0"), pa.scalar("-0.0"), texts)
     if pc.all(pc.is_finite(values)).as_py() is not False:
         return texts
     for written, name in {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.items():
-        texts = pc.if_else(pc.equal(texts, written), pa.scalar(f"{around}{name}{around}"), texts)
+        texts = pc.if_else(pc.equal(texts, written), pa.scalar(f"{quote}{name}{quote}"), texts)
     return texts
 
 
-def _times(values: pa.Array) -> pa.Array:
+def _time_texts(values: pa.Array) -> pa.Array:
     """Returns dates and timestamps as ISO 8601; timestamps without a zone are taken as UTC."""
     kind = values.type
     if not (_kinds.is_timestamp(kind) or _kinds.is_date(kind)):

@@ -20,12 +20,12 @@ from fastavro import schemaless_reader, schemaless_writer
 
 from topologies.io.messages.avro_schema import (
     Check,
-    Parsed,
+    ParsedSchema,
     SchemaWalk,
     avro_type,
     check_of,
     logical_type,
-    parsed,
+    parse_avro,
     tag_of,
 )
 from topologies.io.messages.message import (
@@ -37,10 +37,10 @@ from topologies.io.messages.message import (
     Unreadable,
     Unwritable,
     check_limits,
-    present,
-    simple,
+    checked_bytes,
+    checked_size,
+    plain_scalar,
     value_and_type,
-    within,
 )
 from windowing.errors import ConfigError
 
@@ -51,14 +51,14 @@ _FINER = frozenset({"ns", "ps", "fs", "as"})
 """Units of numpy times for which numpy returns a number rather than a datetime."""
 
 
-def plain(value: Any) -> Any:
-    """Converts like ``simple``, but cuts a numpy time finer than Python's to microseconds, towards minus infinity,
-    because Avro needs a time rather than a text. Raises Misfit for numpy times beyond Python's."""
+def plain_for_avro(value: Any) -> Any:
+    """Converts like ``plain_scalar``, but cuts a numpy time finer than Python's to microseconds, towards minus
+    infinity, because Avro needs a time rather than a text. Raises Misfit for numpy times beyond Python's."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value[()]
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in _FINER:
         return value.astype("datetime64[us]").item()
-    return simple(value)
+    return plain_scalar(value)
 
 
 # Converts Python values for Avro's logical types to the numbers, bytes and texts that are written.
@@ -82,7 +82,7 @@ def _timestamp(schema: Any, unit: datetime.timedelta, local: bool) -> LogicalFit
     first, last = (_FIRST - _EPOCH) // unit, (_LAST - _EPOCH) // unit
 
     def fit(value: Any, levels: int) -> int:
-        value = plain(value)
+        value = plain_for_avro(value)
         if isinstance(value, datetime.datetime) and _is_known(value) and not (local and value.tzinfo):
             zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
             return (zoned - _EPOCH) // unit
@@ -93,7 +93,7 @@ def _timestamp(schema: Any, unit: datetime.timedelta, local: bool) -> LogicalFit
 
 def _date(schema: Any) -> LogicalFit:
     def fit(value: Any, levels: int) -> int:
-        value = plain(value)
+        value = plain_for_avro(value)
         if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
             return value.toordinal() - _DAY_ZERO
         return _number(value, 1 - _DAY_ZERO, datetime.date.max.toordinal() - _DAY_ZERO, "date")
@@ -105,7 +105,7 @@ def _time(schema: Any, unit: datetime.timedelta) -> LogicalFit:
     last = datetime.timedelta(days=1) // unit - 1
 
     def fit(value: Any, levels: int) -> int:
-        value = plain(value)
+        value = plain_for_avro(value)
         if isinstance(value, datetime.time) and value.tzinfo is None:
             since = datetime.timedelta(0, value.second, value.microsecond, 0, value.minute, value.hour)
             return since // unit
@@ -119,7 +119,7 @@ def _decimal(schema: Any) -> LogicalFit:
     context = Context(prec=int(schema["precision"]), traps=[Inexact, InvalidOperation])
 
     def fit(value: Any, levels: int) -> bytes:
-        value = plain(value)
+        value = plain_for_avro(value)
         if not isinstance(value, Decimal | int) or isinstance(value, bool):
             raise Misfit(f"{value_and_type(value)} is no Decimal")
         try:
@@ -138,7 +138,7 @@ def _decimal(schema: Any) -> LogicalFit:
 
 def _uuid(schema: Any) -> LogicalFit:
     def fit(value: Any, levels: int) -> str:
-        value = plain(value)
+        value = plain_for_avro(value)
         try:
             return str(value if isinstance(value, UUID) else UUID(value))
         except (ValueError, AttributeError, TypeError):
@@ -186,11 +186,11 @@ LOGICAL: Mapping[str, Callable[[Any], LogicalFit]] = MappingProxyType(
 
 Fit = Callable[[Any, int], Any]
 
-_LATER = MappingProxyType({"double": 1, "float": 2})  # prefer an int or a long for a whole number
+_PREFERRED_LATER = MappingProxyType({"double": 1, "float": 2})  # prefer an int or a long for a whole number
 _TOO_DEEP = "nested too deep, or in itself"
 
 
-def fit_of(parsed: Parsed) -> Fit:
+def fit_of(parsed: ParsedSchema) -> Fit:
     """Returns the fit for values of a schema."""
     return _Fits(parsed).of(parsed.schema)
 
@@ -207,7 +207,7 @@ class _Fits(SchemaWalk[Fit]):
         return None if made is None else made(schema)
 
     def union(self, branches: Sequence[Any]) -> Fit:
-        ordered = sorted(branches, key=lambda branch: _LATER.get(avro_type(branch), 0))
+        ordered = sorted(branches, key=lambda branch: _PREFERRED_LATER.get(avro_type(branch), 0))
         tagged = tuple((tag_of(branch), self.of(branch)) for branch in ordered if avro_type(branch) != "null")
         return _union(tagged, "null" in branches or {"type": "null"} in branches)
 
@@ -261,23 +261,23 @@ class _DefaultFits(_Fits):
 
 
 def _null(value: Any, levels: int) -> None:
-    if plain(value) is not None:
+    if plain_for_avro(value) is not None:
         raise Misfit(f"{value_and_type(value)} is not None")
 
 
 def _boolean(value: Any, levels: int) -> bool:
-    value = plain(value)
+    value = plain_for_avro(value)
     if not isinstance(value, bool):
         raise Misfit(f"{value_and_type(value)} is not a boolean")
     return value
 
 
-def _whole(bits: int) -> Fit:
+def _integer(bits: int) -> Fit:
     beyond = 2 ** (bits - 1)
 
     def fit(value: Any, levels: int) -> int:
         if type(value) is not int:
-            value = plain(value)
+            value = plain_for_avro(value)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise Misfit(f"{value_and_type(value)} is not a whole number")
         if not -beyond <= value < beyond:
@@ -289,7 +289,7 @@ def _whole(bits: int) -> Fit:
 
 def _double(value: Any, levels: int) -> float:
     if type(value) is not float:
-        value = plain(value)
+        value = plain_for_avro(value)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise Misfit(f"{value_and_type(value)} is not a number")
     try:
@@ -302,7 +302,7 @@ def _double(value: Any, levels: int) -> float:
 
 
 def _float(value: Any, levels: int) -> float:
-    value = plain(value)
+    value = plain_for_avro(value)
     number = _double(value, levels)
     try:
         (rounded,) = struct.unpack("<f", struct.pack("<f", number))
@@ -315,7 +315,7 @@ def _float(value: Any, levels: int) -> float:
 
 def _string(value: Any, levels: int) -> str:
     if type(value) is not str:
-        value = plain(value)
+        value = plain_for_avro(value)
         if not isinstance(value, str):
             raise Misfit(f"{value_and_type(value)} is not text")
     if not value.isascii():
@@ -327,7 +327,7 @@ def _string(value: Any, levels: int) -> str:
 
 
 def _bytes(value: Any, levels: int) -> bytes:
-    value = plain(value)
+    value = plain_for_avro(value)
     if not isinstance(value, bytes | bytearray):
         raise Misfit(f"{value_and_type(value)} is not bytes")
     return bytes(value)
@@ -371,7 +371,7 @@ def _unscaled(inner: Fit, precision: int) -> Fit:
 
 def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
     def fit(value: Any, levels: int) -> str:
-        value = plain(value)
+        value = plain_for_avro(value)
         if not isinstance(value, str) or value not in symbols:
             raise Misfit(f"{value_and_type(value)} is not a symbol of {name}")
         return str(value)
@@ -381,7 +381,7 @@ def _enum(name: str, symbols: tuple[str, ...]) -> Fit:
 
 def _array(inner: Fit) -> Fit:
     def fit(value: Any, levels: int) -> list[Any]:
-        value = plain(value)
+        value = plain_for_avro(value)
         if not isinstance(value, list | tuple):
             raise Misfit(f"{value_and_type(value)} is not a list")
         if levels == 0:
@@ -449,7 +449,7 @@ def _union(branches: tuple[tuple[str, Fit], ...], nullable: bool) -> Fit:
     tags = ", ".join([*(["null"] if nullable else []), *(tag for tag, _ in branches)])
 
     def fit(value: Any, levels: int) -> tuple[str, Any]:
-        if nullable and plain(value) is None:
+        if nullable and plain_for_avro(value) is None:
             return "null", None
         for tag, inner in branches:
             try:
@@ -466,8 +466,8 @@ _PRIMITIVE: Mapping[str, Fit] = MappingProxyType(
     {
         "null": _null,
         "boolean": _boolean,
-        "int": _whole(32),
-        "long": _whole(64),
+        "int": _integer(32),
+        "long": _integer(64),
         "float": _float,
         "double": _double,
         "bytes": _bytes,
@@ -496,7 +496,7 @@ class AvroSchema:
     _fit: Fit = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        made = parsed(self.text)
+        made = parse_avro(self.text)
         if made.schema["name"] != self.name:
             raise ConfigError(f"the Avro schema {self.name!r} is named {made.schema['name']!r} in its text")
         object.__setattr__(self, "_schema", made.schema)
@@ -506,7 +506,7 @@ class AvroSchema:
     @staticmethod
     def parse(text: str, default: bool = False) -> AvroSchema:
         """Returns the schema in a text. Raises ConfigError."""
-        return AvroSchema(str(parsed(text).schema["name"]), text, default)
+        return AvroSchema(str(parse_avro(text).schema["name"]), text, default)
 
     def read(self, value: bytes, max_depth: int) -> Any:
         """Returns the value of a message, which must use all its bytes. Raises Unreadable."""
@@ -558,29 +558,29 @@ class AvroMessages:
     max_bytes: int = MAX_BYTES
     max_depth: int = MAX_DEPTH
     name: ClassVar[str] = "avro"
-    _named: dict[bytes, AvroSchema] = field(init=False, repr=False, compare=False)
-    _unnamed: AvroSchema = field(init=False, repr=False, compare=False)
+    _by_name: dict[bytes, AvroSchema] = field(init=False, repr=False, compare=False)
+    _default: AvroSchema = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_limits(self.max_bytes, self.max_depth)
         object.__setattr__(self, "schemas", tuple(self.schemas))
         _check(self.schemas)
         named = {schema.name.encode(): schema for schema in self.schemas}
-        short = Counter(_short(schema.name) for schema in self.schemas)
+        short = Counter(_short_name(schema.name) for schema in self.schemas)
         named |= {
-            _short(schema.name).encode(): schema
+            _short_name(schema.name).encode(): schema
             for schema in self.schemas
-            if short[_short(schema.name)] == 1 and _short(schema.name).encode() not in named
+            if short[_short_name(schema.name)] == 1 and _short_name(schema.name).encode() not in named
         }
-        object.__setattr__(self, "_named", named)
-        object.__setattr__(self, "_unnamed", next((one for one in self.schemas if one.default), self.schemas[0]))
+        object.__setattr__(self, "_by_name", named)
+        object.__setattr__(self, "_default", next((one for one in self.schemas if one.default), self.schemas[0]))
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
         """Returns the value of a message. Raises Unreadable."""
         schema = self.schema_for(headers)
         if schema is None:
             raise Unreadable(self._unknown(headers))
-        return schema.read(present(value, self.max_bytes), self.max_depth)
+        return schema.read(checked_bytes(value, self.max_bytes), self.max_depth)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """Returns the message for an event. Raises Unwritable."""
@@ -590,12 +590,12 @@ class AvroMessages:
         message = schema.write(event, self.max_depth)
         if not message:
             raise Unwritable(f"a value of {schema.name} without any bytes cannot be told from no message")
-        return within(message, self.max_bytes)
+        return checked_size(message, self.max_bytes)
 
     def schema_for(self, headers: Headers) -> AvroSchema | None:
         """Returns the schema for a message with these headers; None if they name an unknown schema."""
         name = headers.get(SCHEMA_NAME)
-        return self._unnamed if name is None else self._named.get(name)
+        return self._default if name is None else self._by_name.get(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroMessages, (self.schemas, self.max_bytes, self.max_depth)
@@ -618,5 +618,5 @@ def _check(schemas: tuple[AvroSchema, ...]) -> None:
         raise ConfigError(f"{' and '.join(defaults)} are both the default", do="mark one schema as the default")
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return name.rpartition(".")[2]

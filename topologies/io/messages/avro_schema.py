@@ -26,13 +26,13 @@ _JSON = JsonMessages(max_bytes=1024 * 1024, max_depth=100)
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedSchema:
     """A schema in fastavro's form, and its named types."""
 
     schema: Any
     named: dict[str, dict[str, Any]]
 
-    def resolved(self, schema: Any) -> Any:
+    def definition_of(self, schema: Any) -> Any:
         """Returns the definition of a type, even if only its name is given."""
         return self.named.get(schema, schema) if isinstance(schema, str) else schema
 
@@ -49,25 +49,25 @@ def logical_type(schema: Any) -> str:
     return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
 
 
-def parsed(text: str) -> Parsed:
+def parse_avro(text: str) -> ParsedSchema:
     """Returns the schema in a text, which must define a named type. Raises ConfigError."""
-    given = _read(text)
-    if not isinstance(given, dict) or str(given.get("type")) not in NAMED:
+    definition = _read(text)
+    if not isinstance(definition, dict) or str(definition.get("type")) not in NAMED:
         raise ConfigError(
-            f"the Avro schema is {value_and_type(given)}",
+            f"the Avro schema is {value_and_type(definition)}",
             why="messages refer to schemas by name",
             do="give a record, an enum or a fixed",
         )
-    return _parsed(given, {})
+    return _parse(definition, {})
 
 
-def parsed_with(text: str, references: Sequence[str] = ()) -> Parsed:
+def parse_avro_with(text: str, references: Sequence[str] = ()) -> ParsedSchema:
     """Returns the schema in a text, of any type, which may use types of ``references``: other schemas, ordered so that
     each comes before those that use it. Raises ConfigError."""
     named: dict[str, Any] = {}
     for reference in references:
-        _parsed(_read(reference), named)
-    return _parsed(_read(text), named)
+        _parse(_read(reference), named)
+    return _parse(_read(text), named)
 
 
 def _read(text: str) -> Any:
@@ -77,10 +77,10 @@ def _read(text: str) -> Any:
         raise ConfigError(f"the text of an Avro schema cannot be read: {error}") from None
 
 
-def _parsed(given: Any, named: dict[str, Any]) -> Parsed:
-    name = given.get("name") if isinstance(given, dict) else given
+def _parse(definition: Any, named: dict[str, Any]) -> ParsedSchema:
+    name = definition.get("name") if isinstance(definition, dict) else definition
     try:
-        schema: Any = parse_schema(given, named)
+        schema: Any = parse_schema(definition, named)
     except UnknownType as error:
         raise ConfigError(
             f"the Avro schema {value_and_type(name)} is wrong: there is no type {error.name!r}",
@@ -88,37 +88,37 @@ def _parsed(given: Any, named: dict[str, Any]) -> Parsed:
         ) from error
     except Exception as error:  # fastavro raises all kinds of exceptions
         raise ConfigError(f"the Avro schema {value_and_type(name)} is wrong: {error!r}") from error
-    made = Parsed(schema, named)
-    for problem in _problems(made.schema, made):
-        shown = schema["name"] if isinstance(schema, dict) and "name" in schema else value_and_type(given)
+    parsed_schema = ParsedSchema(schema, named)
+    for problem in _problems(parsed_schema.schema, parsed_schema):
+        shown = schema["name"] if isinstance(schema, dict) and "name" in schema else value_and_type(definition)
         raise ConfigError(f"the Avro schema {shown} is wrong: {problem}")
-    return made
+    return parsed_schema
 
 
-def _problems(schema: Any, made: Parsed) -> Iterator[str]:
+def _problems(schema: Any, parsed_schema: ParsedSchema) -> Iterator[str]:
     """Yields problems that fastavro does not report."""
     kind = avro_type(schema)
     yield from _decimal_problems(schema)
     if kind == "union":
-        yield from _union_problems(schema, made)
+        yield from _union_problems(schema, parsed_schema)
     elif kind in RECORDS:
         names = [field["name"] for field in schema["fields"]]
         yield from (f"field {name} is given twice" for index, name in enumerate(names) if name in names[:index])
         for field in schema["fields"]:
-            yield from _problems(field["type"], made)
+            yield from _problems(field["type"], parsed_schema)
     elif kind == "array":
-        if _takes_no_bytes(schema["items"], made, ()):
+        if _takes_no_bytes(schema["items"], parsed_schema, ()):
             yield "an array of what takes no bytes: a message of a few bytes could hold any number of them"
-        yield from _problems(schema["items"], made)
+        yield from _problems(schema["items"], parsed_schema)
     elif kind == "map":
-        yield from _problems(schema["values"], made)
+        yield from _problems(schema["values"], parsed_schema)
     elif kind == "fixed":
         if type(schema["size"]) is not int or schema["size"] < 0:
             yield f"the size of {schema['name']} is {schema['size']!r}"
     elif kind == "enum":
         if not schema["symbols"]:
             yield f"enum {schema['name']} has no symbols"
-    elif kind not in PRIMITIVES and kind not in made.named:
+    elif kind not in PRIMITIVES and kind not in parsed_schema.named:
         yield f"there is no type {kind}"
 
 
@@ -129,7 +129,7 @@ def _decimal_problems(schema: Any) -> Iterator[str]:
             yield f"a decimal of precision {precision!r} and scale {scale!r}"
 
 
-def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
+def _union_problems(union: list[Any], parsed_schema: ParsedSchema) -> Iterator[str]:
     tags = [tag_of(branch) for branch in union]
     if not tags:
         yield "a union of nothing"
@@ -138,7 +138,7 @@ def _union_problems(union: list[Any], made: Parsed) -> Iterator[str]:
         if isinstance(branch, list):
             yield "a union in a union"
         else:
-            yield from _problems(branch, made)
+            yield from _problems(branch, parsed_schema)
 
 
 def tag_of(branch: Any) -> str:
@@ -146,12 +146,14 @@ def tag_of(branch: Any) -> str:
     return str(branch["name"]) if isinstance(branch, dict) and branch["type"] in NAMED else avro_type(branch)
 
 
-def _takes_no_bytes(schema: Any, made: Parsed, within: tuple[str, ...]) -> bool:
-    schema = made.resolved(schema)
+def _takes_no_bytes(schema: Any, parsed_schema: ParsedSchema, within: tuple[str, ...]) -> bool:
+    schema = parsed_schema.definition_of(schema)
     kind = avro_type(schema)
     if kind in RECORDS:
         inner = (*within, schema["name"])
-        return schema["name"] in within or all(_takes_no_bytes(one["type"], made, inner) for one in schema["fields"])
+        return schema["name"] in within or all(
+            _takes_no_bytes(one["type"], parsed_schema, inner) for one in schema["fields"]
+        )
     return kind == "null" or (kind == "fixed" and schema["size"] == 0)
 
 
@@ -167,7 +169,7 @@ Built = TypeVar("Built", bound=Callable[..., Any])
 class SchemaWalk(ABC, Generic[Built]):
     """Walk through a schema; a subclass decides which function is built for each type."""
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: ParsedSchema) -> None:
         self._parsed = parsed
         self._named: dict[str, Built] = {}
 
@@ -225,7 +227,7 @@ class SchemaWalk(ABC, Generic[Built]):
 
     def _by_name(self, name: str) -> Built:
         if name not in self._named:
-            self._named[name] = cast("Built", lambda *given: self._named[name](*given))  # noqa: PLW0108  built later
+            self._named[name] = cast("Built", lambda *arguments: self._named[name](*arguments))  # noqa: PLW0108  built later
             self._named[name] = self._definition(self._parsed.named[name])
         return self._named[name]
 
@@ -249,7 +251,7 @@ Check = Callable[[bytes, int, int], int]
 _DAY_MILLIS = 24 * 60 * 60 * 1000
 
 
-def check_of(parsed: Parsed) -> Check:
+def check_of(parsed: ParsedSchema) -> Check:
     """Returns the check for values of a schema."""
     return _Checks(parsed).of(parsed.schema)
 
@@ -370,7 +372,7 @@ def _record(fields: tuple[tuple[str, Check], ...]) -> Check:
             for name, inner in fields:  # noqa: B007  the error names it
                 position = inner(data, position, levels - 1)
         except (Misfit, IndexError) as error:
-            raise _placed(error, name) from None
+            raise _with_step(error, name) from None
         return position
 
     return check
@@ -403,13 +405,13 @@ def _blocks(inner: Check) -> Check:
                     raise Misfit("a block is not as long as it says")
                 count, position = long_at(data, position)
         except (Misfit, IndexError) as error:
-            raise _placed(error, done) from None
+            raise _with_step(error, done) from None
         return position
 
     return check
 
 
-def _placed(error: Misfit | IndexError, step: str | int) -> Misfit:
+def _with_step(error: Misfit | IndexError, step: str | int) -> Misfit:
     misfit = error if isinstance(error, Misfit) else Misfit("the message ends within the value")
     return misfit.inside(step)
 

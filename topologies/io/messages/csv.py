@@ -17,12 +17,12 @@ from topologies.io.messages.message import (
     Unreadable,
     Unwritable,
     check_limits,
-    present,
-    simple,
-    text_of,
+    checked_bytes,
+    checked_size,
+    plain_scalar,
+    text_of_scalar,
     unwritable_if_it_fails,
     value_and_type,
-    within,
 )
 from windowing.errors import ConfigError
 
@@ -94,7 +94,7 @@ class CsvType(Protocol):
         """Called with the value of the field. Raises Misfit."""
 
 
-class Guessed:
+class GuessedType:
     """A number if it is spelled as Python spells it, else text."""
 
     def read(self, name: str, text: str) -> int | float | str:
@@ -108,7 +108,7 @@ class Guessed:
         return number if spelled == text else text
 
     def text(self, value: Any) -> str:
-        return text_of(value)
+        return text_of_scalar(value)
 
 
 class PlainText:
@@ -118,11 +118,11 @@ class PlainText:
         return text
 
     def text(self, value: Any) -> str:
-        return text_of(value)
+        return text_of_scalar(value)
 
 
 @dataclass(frozen=True)
-class Typed:
+class SpelledType:
     """A type with its own spelling of values; empty text is None."""
 
     name: str
@@ -140,11 +140,11 @@ class Typed:
         raise Unreadable(f"field {name}: {value_and_type(text)} is no {self.name}")
 
     def text(self, value: Any) -> str:
-        value = simple(value)
+        value = plain_scalar(value)
         fits = isinstance(value, self.kinds) and isinstance(value, bool) == (self.name == "bool")
         if not fits and value is not None:
             raise Misfit(f"{value_and_type(value)} is no {self.name}")
-        return text_of(value)
+        return text_of_scalar(value)
 
     def _value(self, text: str) -> bool | int | float:
         if self.name == "bool":
@@ -157,9 +157,9 @@ class Typed:
 TYPES: Mapping[str, CsvType] = MappingProxyType(
     {
         "text": PlainText(),
-        "int": Typed("int", int, _INT),
-        "float": Typed("float", (int, float), _FLOAT),
-        "bool": Typed("bool", bool, re.compile("true|false")),
+        "int": SpelledType("int", int, _INT),
+        "float": SpelledType("float", (int, float), _FLOAT),
+        "bool": SpelledType("bool", bool, re.compile("true|false")),
     }
 )
 
@@ -205,26 +205,28 @@ class CsvMessages:
         object.__setattr__(self, "types", dict(self.types))
         _check(self.fields, self.types)
         object.__setattr__(self, "_row", CsvRow(self.separator))
-        kinds: list[CsvType] = [TYPES[self.types[name]] if name in self.types else Guessed() for name in self.fields]
+        kinds: list[CsvType] = [
+            TYPES[self.types[name]] if name in self.types else GuessedType() for name in self.fields
+        ]
         object.__setattr__(self, "_kinds", tuple(zip(self.fields, kinds, strict=True)))
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> dict[str, Any]:
         """Returns the fields in a message. Raises Unreadable."""
-        message = present(value, self.max_bytes)
+        message = checked_bytes(value, self.max_bytes)
         try:
             text = (message[len(_BOM) :] if message.startswith(_BOM) else message).decode()
         except UnicodeDecodeError as error:
             raise Unreadable(f"not UTF-8: {error}") from None
         values = self._row.split(text)
         if len(values) != len(self.fields):
-            raise Unreadable(f"{_counted(len(self.fields))} expected, {len(values)} found")
+            raise Unreadable(f"{_values_in_words(len(self.fields))} expected, {len(values)} found")
         return {name: kind.read(name, text) for (name, kind), text in zip(self._kinds, values, strict=True)}
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """Returns the message for an event, an object with just the fields. Raises Unwritable."""
         with unwritable_if_it_fails():
             try:
-                return within(self._row.join(self._texts(event)).encode(), self.max_bytes)
+                return checked_size(self._row.join(self._texts(event)).encode(), self.max_bytes)
             except UnicodeEncodeError as error:
                 raise Unwritable(f"the event cannot be written as UTF-8: {error}") from None
 
@@ -261,5 +263,5 @@ def _check(fields: tuple[str, ...], types: Mapping[str, str]) -> None:
             raise ConfigError(f"the type of field {name!r} is {kind!r}", do=f"give one of {', '.join(TYPES)}")
 
 
-def _counted(count: int) -> str:
+def _values_in_words(count: int) -> str:
     return f"{count} value{'s' if count != 1 else ''}"

@@ -23,14 +23,14 @@ from topologies.io.messages.message import (
     Misfit,
     Unreadable,
     check_limits,
+    checked_bytes,
+    checked_size,
     number_text,
-    present,
+    plain_scalar,
     scalar_text,
-    simple,
     too_deep,
     unwritable_if_it_fails,
     value_and_type,
-    within,
 )
 
 # The nesting depth of JSON values.
@@ -73,7 +73,7 @@ _EXPONENTS = (b"0e000", b"0e-000")
 """Exponents of three digits. With smaller exponents, a number of fewer than 16 digits is within a double's range."""
 
 
-def keeps_all(event: Any, text: bytes) -> bool:
+def keeps_all_content(event: Any, text: bytes) -> bool:
     """True if a value contains all the content of its text: each number, and each name of an object."""
     written, text = orjson.dumps(event).translate(None, _SPACE), text.translate(None, _SPACE)
     if written == text:
@@ -86,10 +86,10 @@ def keeps_all(event: Any, text: bytes) -> bool:
     return b"\\u" not in text and text.count(b'":') == written.count(b'":')
 
 
-def exact(event: Any, text: bytes) -> Any:
+def exact_value(event: Any, text: bytes) -> Any:
     """Returns the exact value of a JSON text that orjson read as ``event``. Raises Unreadable if content would be
     lost."""
-    if keeps_all(event, text):
+    if keeps_all_content(event, text):
         return event
     try:
         return json.loads(text, object_pairs_hook=unique_pairs, parse_float=exact_float)
@@ -120,7 +120,7 @@ def may_have_nan(event: Any) -> bool:
     return False
 
 
-def plain(value: Any, max_depth: int) -> Any:
+def plain_for_json(value: Any, max_depth: int) -> Any:
     """Returns the value with times, decimals and similar types as text, and long numbers unchanged. Raises Misfit."""
     kind = type(value)
     if value is None or kind is bool:
@@ -133,7 +133,7 @@ def plain(value: Any, max_depth: int) -> Any:
         return _object(value, _inner(max_depth))
     if isinstance(value, list | tuple):
         return _list(value, _inner(max_depth))
-    return _other(value, max_depth)
+    return _convert_other(value, max_depth)
 
 
 def _object(value: dict[Any, Any], max_depth: int) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _object(value: dict[Any, Any], max_depth: int) -> dict[str, Any]:
         if not isinstance(name, str):
             raise Misfit(f"the name {value_and_type(name)} is not text")
         try:
-            made[_encodable(name)] = plain(item, max_depth)
+            made[_encodable(name)] = plain_for_json(item, max_depth)
         except Misfit as misfit:
             raise misfit.inside(name) from None
     return made
@@ -152,22 +152,22 @@ def _list(value: list[Any] | tuple[Any, ...], max_depth: int) -> list[Any]:
     made = []
     for index, item in enumerate(value):
         try:
-            made.append(plain(item, max_depth))
+            made.append(plain_for_json(item, max_depth))
         except Misfit as misfit:
             raise misfit.inside(index) from None
     return made
 
 
-def _other(value: Any, max_depth: int) -> Any:
-    inner = simple(value)
+def _convert_other(value: Any, max_depth: int) -> Any:
+    inner = plain_scalar(value)
     if inner is not value:
-        return plain(inner, _inner(max_depth))
+        return plain_for_json(inner, _inner(max_depth))
     if isinstance(value, str):
         return _encodable(str(value))
     if isinstance(value, int):
         return int(value) if -_LARGEST // 2 <= value <= _LARGEST else orjson.Fragment(number_text(value))
     if isinstance(value, float):
-        return plain(float(value), max_depth)
+        return plain_for_json(float(value), max_depth)
     text = scalar_text(value)
     if text is None:
         raise Misfit(f"{value_and_type(value)} has no form in JSON")
@@ -216,7 +216,7 @@ def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | No
         marks = values[1::2]
         if len(values) != 2 * len(messages) - 1 or marks != [_MARK] * len(marks):
             return None
-        return values[::2], keeps_all(values, text)
+        return values[::2], keeps_all_content(values, text)
     except (TypeError, ValueError):  # a message is missing, is not JSON, or nests too deep
         return None
 
@@ -233,7 +233,7 @@ def read_joined(messages: Sequence[bytes | None]) -> tuple[list[Any], bool] | No
 
 
 _BOM = b"\xef\xbb\xbf"
-_UNREAD: Any = object()
+_NOT_READ: Any = object()
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -250,21 +250,21 @@ class JsonMessages:
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
         """Returns the value of a message. Raises Unreadable."""
-        message = present(value, self.max_bytes)
+        message = checked_bytes(value, self.max_bytes)
         try:
             event = orjson.loads(message)
         except orjson.JSONDecodeError as error:
             if message.startswith(_BOM) and not message.startswith(_BOM, len(_BOM)):
                 return self.read(message[len(_BOM) :])
             raise Unreadable(f"not valid JSON: {error}") from None
-        return self._checked(event, message)
+        return self._exact_value(event, message)
 
     def read_all(self, values: Sequence[bytes | None]) -> list[Any]:
         """Returns the values of several messages, with an Unreadable error in place of each that cannot be read."""
-        together = read_joined(values) if len(values) > 1 else None
-        if together is None:
+        joined = read_joined(values) if len(values) > 1 else None
+        if joined is None:
             return [self._read(value) for value in values]
-        events, all_exact = together
+        events, all_exact = joined
         longest = max(map(len, values))  # type: ignore[arg-type]  # none is missing
         if longest > self.max_bytes:
             return [self._read(value) for value in values]
@@ -272,19 +272,19 @@ class JsonMessages:
             return events
         return [self._read(value, event) for value, event in zip(values, events, strict=True)]
 
-    def _read(self, value: bytes | None, event: Any = _UNREAD) -> Any:
+    def _read(self, value: bytes | None, event: Any = _NOT_READ) -> Any:
         """Returns the value of a message, or an Unreadable error. ``event``: the value, if it has been read but not
         checked."""
         try:
-            return self.read(value) if event is _UNREAD else self._checked(event, value or b"")
+            return self.read(value) if event is _NOT_READ else self._exact_value(event, value or b"")
         except Unreadable as error:
             return error
 
-    def _checked(self, event: Any, message: bytes) -> Any:
+    def _exact_value(self, event: Any, message: bytes) -> Any:
         """Returns the exact value of a message that was read as ``event``. Raises Unreadable."""
         if len(message) > 2 * self.max_depth and nests_deeper(event, message, self.max_depth):
             raise too_deep(self.max_depth)
-        return exact(event, message)
+        return exact_value(event, message)
 
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """Returns the message for an event. Raises Unwritable."""
@@ -293,17 +293,17 @@ class JsonMessages:
         except (
             Exception
         ):  # for values that orjson does not support, or not so deep, and for errors in an object's own code
-            return self._written_plain(event)
+            return self._write_slowly(event)
         if b"null" in message and may_have_nan(event):
-            return self._written_plain(event)
+            return self._write_slowly(event)
         if len(message) > 2 * self.max_depth and nests_deeper(event, message, self.max_depth):
-            return self._written_plain(event)
-        return within(message, self.max_bytes)
+            return self._write_slowly(event)
+        return checked_size(message, self.max_bytes)
 
-    def _written_plain(self, event: Any) -> bytes:
+    def _write_slowly(self, event: Any) -> bytes:
         """Writes on the slow path, which supports more values and reports the first place that cannot be written."""
         with unwritable_if_it_fails():
-            return within(orjson.dumps(plain(event, self.max_depth)), self.max_bytes)
+            return checked_size(orjson.dumps(plain_for_json(event, self.max_depth)), self.max_bytes)
 
 
 def _time_text(value: Any) -> str:

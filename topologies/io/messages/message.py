@@ -63,7 +63,7 @@ def check_limits(max_bytes: int, max_depth: int) -> None:
         raise ConfigError(f"max_depth is {max_depth}", do=f"give 1 to {DEEPEST}")
 
 
-def present(value: bytes | None, max_bytes: int) -> bytes:
+def checked_bytes(value: bytes | None, max_bytes: int) -> bytes:
     """Returns the bytes of a message, as the first step of reading it. Raises Unreadable if they are missing, or too
     many."""
     if value is None:
@@ -79,7 +79,7 @@ def too_deep(max_depth: int) -> Unreadable:
     return Unreadable(f"the message nests deeper than {max_depth} levels")
 
 
-def within(message: bytes, max_bytes: int) -> bytes:
+def checked_size(message: bytes, max_bytes: int) -> bytes:
     """Returns the message. Raises Unwritable if it is too long to be read back."""
     if len(message) > max_bytes:
         raise Unwritable(f"the message has {len(message):,} bytes, more than the {max_bytes:,} that may be read")
@@ -167,7 +167,7 @@ def _shortened(place: str) -> str:
 _PLAIN = frozenset({str, int, float, bool, dict, list, NoneType})
 
 
-def simple(value: Any) -> Any:
+def plain_scalar(value: Any) -> Any:
     """Returns the plain value of a numpy scalar or an enum member; other values unchanged."""
     if type(value) in _PLAIN:
         return value
@@ -177,14 +177,14 @@ def simple(value: Any) -> Any:
         return _numpys_time(value)
     if isinstance(value, np.generic):
         return value.item()
-    return _unpacked(value) if isinstance(value, np.ndarray) else value
+    return _array_as_list(value) if isinstance(value, np.ndarray) else value
 
 
-def _unpacked(array: np.ndarray[Any, Any]) -> Any:
+def _array_as_list(array: np.ndarray[Any, Any]) -> Any:
     """Returns an array as a list, or the value of an array without axes; numpy itself would turn its times into
     numbers."""
     if not array.ndim:
-        return simple(array[()])
+        return plain_scalar(array[()])
     return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
@@ -194,11 +194,11 @@ def scalar_text(value: Any) -> str | None:
         case datetime.datetime():
             zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
             text = zoned.isoformat()
-            return _known(f"{text[:-6]}Z" if text.endswith("+00:00") else text, value)
+            return _refuse_nat(f"{text[:-6]}Z" if text.endswith("+00:00") else text, value)
         case datetime.date() | datetime.time():
-            return _known(value.isoformat(), value)
+            return _refuse_nat(value.isoformat(), value)
         case Decimal():
-            return _known(str(value), value) if value.is_finite() else _refused(value)
+            return _refuse_nat(str(value), value) if value.is_finite() else _raise_misfit(value)
         case UUID():
             return str(value)
         case bytes() | bytearray():
@@ -209,16 +209,16 @@ def scalar_text(value: Any) -> str | None:
 def number_text(value: float) -> str:
     """Returns a number as Python writes it. Raises Misfit for NaN, infinities and whole numbers beyond 4,300 digits."""
     if not isinstance(value, int):
-        return float.__repr__(value) if math.isfinite(value) else _refused(value)
+        return float.__repr__(value) if math.isfinite(value) else _raise_misfit(value)
     try:
         return int.__repr__(value)
     except ValueError:
         raise Misfit("a whole number with too many digits") from None
 
 
-def text_of(value: Any) -> str:
+def text_of_scalar(value: Any) -> str:
     """Returns the text of any scalar; None becomes empty text. Raises Misfit for a value that is not a scalar."""
-    value = simple(value)
+    value = plain_scalar(value)
     match value:
         case None:
             return ""
@@ -246,10 +246,10 @@ def _numpys_time(value: np.datetime64 | np.timedelta64) -> Any:
     return f"{text}Z"
 
 
-def _refused(value: Any) -> str:
+def _raise_misfit(value: Any) -> str:
     raise Misfit(f"{value_and_type(value)} is not a number that can be written")
 
 
-def _known(text: str, value: Any) -> str:
+def _refuse_nat(text: str, value: Any) -> str:
     """Returns the text; raises Misfit for pandas' NaT, which is also a datetime."""
-    return _refused(value) if text == "NaT" else text
+    return _raise_misfit(value) if text == "NaT" else text

@@ -19,13 +19,13 @@ from topologies.io.messages.message import (
     Unreadable,
     Unwritable,
     check_limits,
-    present,
-    simple,
-    text_of,
+    checked_bytes,
+    checked_size,
+    plain_scalar,
+    text_of_scalar,
     too_deep,
     unwritable_if_it_fails,
     value_and_type,
-    within,
 )
 
 # Reads a document into nested objects, element by element, as the parser finds them.
@@ -56,8 +56,8 @@ class XmlReading:
         parser = expat.ParserCreate()
         parser.ordered_attributes = True
         parser.buffer_text = True
-        parser.XmlDeclHandler = _declared
-        parser.StartDoctypeDeclHandler = _doctype
+        parser.XmlDeclHandler = _on_declaration
+        parser.StartDoctypeDeclHandler = _on_doctype
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
@@ -100,12 +100,12 @@ def _has_elements(content: dict[str, Any]) -> bool:
     return next(reversed(content))[0] != "@"  # attributes come first
 
 
-def _declared(version: str, encoding: str | None, standalone: int) -> None:
+def _on_declaration(version: str, encoding: str | None, standalone: int) -> None:
     if encoding and not _ENCODINGS.fullmatch(encoding):
         raise Unreadable(f"XML in the encoding {encoding!r} is not read; send UTF-8")
 
 
-def _doctype(*declared: Any) -> None:
+def _on_doctype(*declared: Any) -> None:
     raise Unreadable("XML with a document type declaration (<!DOCTYPE ...>) is not read: it may define entities")
 
 
@@ -134,21 +134,21 @@ class XmlWriting:
         if not isinstance(event, dict) or len(event) != 1:
             raise Misfit(f"a document has one root: an object with one entry is needed, not {_summary(event)}")
         ((name, root),) = event.items()
-        if isinstance(simple(root), list | tuple):
+        if isinstance(plain_scalar(root), list | tuple):
             raise Misfit("a document has one root, not a list").inside(str(name))
         self._entry(name, root, self._max_depth)
         return "".join(self._pieces).encode()
 
     def _entry(self, name: Any, value: Any, levels: int) -> None:
-        checked = _name(name)
-        value = simple(value)
+        checked_name = _name(name)
+        value = plain_scalar(value)
         if not isinstance(value, list | tuple):
-            _at_step(name, self._element, checked, value, levels)
+            _at_step(name, self._element, checked_name, value, levels)
             return
         for index, item in enumerate(value):
             if isinstance(item, list | tuple):
                 raise Misfit("a list in a list has no form in XML").inside(index).inside(name)
-            _at_step(name, _at_step, index, self._element, checked, item, levels)
+            _at_step(name, _at_step, index, self._element, checked_name, item, levels)
 
     def _element(self, name: str, value: Any, levels: int) -> None:
         if levels == 0:
@@ -162,8 +162,10 @@ class XmlWriting:
 
     def _object(self, name: str, value: dict[Any, Any], levels: int) -> None:
         attributes = [key for key in value if _is_attribute(key)]
-        given = [f' {_name(key[1:])}="{_at_step(key, _text, value[key], _IN_ATTRIBUTE)}"' for key in attributes]
-        self._put(f"<{name}{''.join(given)}>")
+        attribute_texts = [
+            f' {_name(key[1:])}="{_at_step(key, _text, value[key], _IN_ATTRIBUTE)}"' for key in attributes
+        ]
+        self._put(f"<{name}{''.join(attribute_texts)}>")
         if "#text" in value:
             self._put(_at_step("#text", _text, value["#text"], _IN_TEXT))
         for key, item in value.items():
@@ -186,7 +188,7 @@ def _at_step(step: Any, write: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _text(value: Any, escapes: dict[int, str]) -> str:
-    text = value if type(value) is str else text_of(value)
+    text = value if type(value) is str else text_of_scalar(value)
     if not _UNUSUAL.search(text):
         return text
     if match := _FORBIDDEN.search(text):
@@ -252,7 +254,7 @@ class XmlMessages:
 
     def read(self, value: bytes | None, headers: Headers = NO_HEADERS) -> Any:
         """Returns the document of a message. Raises Unreadable."""
-        message = present(value, self.max_bytes)
+        message = checked_bytes(value, self.max_bytes)
         try:
             return XmlReading(self.max_depth).read(message)
         except (ExpatError, ValueError, LookupError) as error:
@@ -261,4 +263,4 @@ class XmlMessages:
     def write(self, event: Any, headers: Headers = NO_HEADERS) -> bytes:
         """Returns the message for an event, an object with one entry. Raises Unwritable."""
         with unwritable_if_it_fails():
-            return within(XmlWriting(self.max_bytes, self.max_depth).write(event), self.max_bytes)
+            return checked_size(XmlWriting(self.max_bytes, self.max_depth).write(event), self.max_bytes)

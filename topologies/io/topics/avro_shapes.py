@@ -18,15 +18,15 @@ from topologies.io.messages.avro_schema import (
     NAMED,
     RECORDS,
     Check,
-    Parsed,
+    ParsedSchema,
     avro_type,
     check_of,
     logical_type,
     long_at,
-    parsed_with,
+    parse_avro_with,
 )
 from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable
-from topologies.io.topics.shapes import NULL, Leaf, Mapped, Repeated, Shape, Struct, Union
+from topologies.io.topics.shapes import NULL, Leaf, ListShape, MapShape, Shape, StructShape, UnionShape
 
 # Names of logical types of Kafka Connect and Debezium, whose values are numbers, bytes or records: in Avro as
 # ``connect.name``, in JSON as the name of a schema.
@@ -46,7 +46,7 @@ VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 _EXACT = Context(prec=1000)
 
 
-def unscaled(value: bytes, scale: int) -> Decimal:
+def from_unscaled(value: bytes, scale: int) -> Decimal:
     """Returns a decimal from its unscaled number, big-endian."""
     return Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT)
 
@@ -109,26 +109,26 @@ _CLASSES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def _shape(schema: Any, made: Parsed) -> Shape:  # noqa: PLR0911 - one for each kind of type
+def _shape(schema: Any, parsed_schema: ParsedSchema) -> Shape:  # noqa: PLR0911 - one for each kind of type
     """Returns the shape of the values that fastavro reads by a schema without logical types."""
-    schema = made.resolved(schema)
+    schema = parsed_schema.definition_of(schema)
     leaf = _logical(schema)
     if leaf is not None:
         return leaf
     kind = avro_type(schema)
     match kind:
         case "union":
-            return _union(schema, made)
+            return _union(schema, parsed_schema)
         case "array":
-            return Repeated(_shape(schema["items"], made))
+            return ListShape(_shape(schema["items"], parsed_schema))
         case "map":
-            return Mapped(_PRIMITIVE["string"], _shape(schema["values"], made))
+            return MapShape(_PRIMITIVE["string"], _shape(schema["values"], parsed_schema))
         case "enum":
             return _PRIMITIVE["string"]
         case "fixed":
             return _PRIMITIVE["bytes"]
     if kind in RECORDS:
-        return _record(schema, made)
+        return _record(schema, parsed_schema)
     return _PRIMITIVE[kind]
 
 
@@ -138,35 +138,37 @@ def _logical(schema: Any) -> Leaf | None:
     kind = logical_type(schema)
     if kind in ("bytes-decimal", "fixed-decimal"):
         scale = int(schema.get("scale", 0))
-        return decimal_leaf(max(int(schema["precision"]), 1), scale, partial(unscaled, scale=scale))
+        return decimal_leaf(max(int(schema["precision"]), 1), scale, partial(from_unscaled, scale=scale))
     if kind == "fixed-uuid":
         return Leaf(pa.string(), lambda value: str(uuid.UUID(bytes=value)))
     return _TIMES.get(kind) or NAMED_TIMES.get(str(schema.get("connect.name")))
 
 
-def _record(schema: Any, made: Parsed) -> Struct:
+def _record(schema: Any, parsed_schema: ParsedSchema) -> StructShape:
     def fields() -> dict[str, Shape]:
-        return {str(each["name"]): _shape(each["type"], made) for each in schema["fields"]}
+        return {str(each["name"]): _shape(each["type"], parsed_schema) for each in schema["fields"]}
 
     if schema.get("connect.name", schema["name"]) == VARIABLE_DECIMAL:
-        return Struct(fields, whole=any_decimal(lambda value: unscaled(value["value"], value["scale"])))
-    return Struct(fields)
+        return StructShape(fields, as_leaf=any_decimal(lambda value: from_unscaled(value["value"], value["scale"])))
+    return StructShape(fields)
 
 
-def _union(branches: Sequence[Any], made: Parsed) -> Shape:
+def _union(branches: Sequence[Any], parsed_schema: ParsedSchema) -> Shape:
     """Returns the shape of a union: null and another branch give that branch, which may be null; numbers give their
     widest type."""
-    others = [made.resolved(branch) for branch in branches if avro_type(branch) != "null"]
+    others = [parsed_schema.definition_of(branch) for branch in branches if avro_type(branch) != "null"]
     if len(others) == 1:
-        return _shape(others[0], made)
+        return _shape(others[0], parsed_schema)
     if not others:
         return NULL
     kinds = [avro_type(branch) for branch in others]
     if all(kind in _NUMBERS and not logical_type(branch) for kind, branch in zip(kinds, others, strict=True)):
-        whole = {"int", "long"} & set(kinds)
-        if not ("float" in kinds and whole) and not ("double" in kinds and "long" in kinds):
+        whole_kinds = {"int", "long"} & set(kinds)
+        if not ("float" in kinds and whole_kinds) and not ("double" in kinds and "long" in kinds):
             return _PRIMITIVE[max(kinds, key=_NUMBERS.index)]
-    return Union([(_CLASSES[kind], _shape(branch, made)) for kind, branch in zip(kinds, others, strict=True)])
+    return UnionShape(
+        [(_CLASSES[kind], _shape(branch, parsed_schema)) for kind, branch in zip(kinds, others, strict=True)]
+    )
 
 
 def _without_logical_types(schema: Any) -> Any:
@@ -190,17 +192,17 @@ class AvroReader:
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
         """``references``: schemas whose types this one uses, each before the schemas that use it. Raises ConfigError
         for a text that is not a schema."""
-        made = parsed_with(text, references)
-        plain: dict[str, Any] = {}
+        parsed_schema = parse_avro_with(text, references)
+        plain_types: dict[str, Any] = {}
         for reference in references:
-            parse_schema(_without_logical_types(orjson.loads(reference)), plain)
-        bare: Any = parse_schema(_without_logical_types(orjson.loads(text)), plain)
-        branches = made.schema if isinstance(made.schema, list) else [made.schema]
-        self._is_union = isinstance(made.schema, list)
-        self._checks: list[Check] = [check_of(Parsed(branch, made.named)) for branch in branches]
-        self._schemas = [_wrapped(branch, plain) for branch in bare] if self._is_union else [bare]
-        self.shapes: Sequence[Shape] = [_shape(branch, made) for branch in branches]
-        self.names = [_name_of(made.resolved(branch)) for branch in branches]
+            parse_schema(_without_logical_types(orjson.loads(reference)), plain_types)
+        bare: Any = parse_schema(_without_logical_types(orjson.loads(text)), plain_types)
+        branches = parsed_schema.schema if isinstance(parsed_schema.schema, list) else [parsed_schema.schema]
+        self._is_union = isinstance(parsed_schema.schema, list)
+        self._checks: list[Check] = [check_of(ParsedSchema(branch, parsed_schema.named)) for branch in branches]
+        self._schemas = [_as_only_field(branch, plain_types) for branch in bare] if self._is_union else [bare]
+        self.shapes: Sequence[Shape] = [_shape(branch, parsed_schema) for branch in branches]
+        self.names = [_name_of(parsed_schema.definition_of(branch)) for branch in branches]
 
     def read(self, value: bytes, start: int) -> tuple[int, Any]:
         """Returns the variant and the value in the bytes from ``start`` to the end. Raises Unreadable."""
@@ -239,7 +241,7 @@ class AvroReader:
 _WRAPPED = "value"
 
 
-def _wrapped(branch: Any, named: dict[str, Any]) -> Any:
+def _as_only_field(branch: Any, named: dict[str, Any]) -> Any:
     """Returns a record whose only field has the value's bytes: fastavro does not accept the name of a type as a
     schema."""
     name = branch if isinstance(branch, str) else branch.get("name", avro_type(branch))

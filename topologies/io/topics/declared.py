@@ -17,9 +17,9 @@ import pyarrow as pa
 from topologies.io.formats.conform import convertible
 from topologies.io.formats.declared_times import Times
 from topologies.io.formats.event_files import OnTruncation
-from topologies.io.messages.avro_schema import parsed_with
+from topologies.io.messages.avro_schema import parse_avro_with
 from topologies.io.messages.message import Unreadable
-from topologies.io.topics.protobuf_shapes import WELL_KNOWN, ProtobufReader, files_of, serialized_file
+from topologies.io.topics.protobuf_shapes import WELL_KNOWN, ProtobufReader, files_in_descriptor, serialized_file
 from windowing.errors import ConfigError, UnreachableError, WindboltError, did_you_mean
 from windowing.schema import SchemaLike, format_schema, parse_schema
 
@@ -34,11 +34,11 @@ FRAME = 5
 MAGIC = 0
 _TIMEOUT = 10
 """Seconds to wait for a response, unless the settings give another number."""
-_SOON = 3
+_SHORT_TIMEOUT = 3
 """Seconds to wait for a response while a user waits for a check of a topology."""
-_TRIES = "max.retries"
+_RETRIES = "max.retries"
 """The setting for the client's retries: by default three, with pauses."""
-_WITHOUT = frozenset({404, 40401, 40402, 40403})
+_NOT_FOUND = frozenset({404, 40401, 40402, 40403})
 """The registry's status codes for unknown schemas."""
 
 
@@ -58,17 +58,17 @@ class Registry:
     @property
     def shown(self) -> str:
         """The address without its password."""
-        return ",".join(_bare(each) for each in self.url.split(","))
+        return ",".join(_without_password(each) for each in self.url.split(","))
 
-    def asked_once(self) -> Registry:
+    def with_short_timeout(self) -> Registry:
         """Returns the same registry without retries and with a short timeout."""
         settings = dict(self.settings)
-        given = settings.get("timeout")
-        seconds = min(given, _SOON) if isinstance(given, int | float) else _SOON
-        return replace(self, settings=(*({**settings, "timeout": seconds, _TRIES: 0}).items(),))
+        timeout = settings.get("timeout")
+        seconds = min(timeout, _SHORT_TIMEOUT) if isinstance(timeout, int | float) else _SHORT_TIMEOUT
+        return replace(self, settings=(*({**settings, "timeout": seconds, _RETRIES: 0}).items(),))
 
 
-def _bare(url: str) -> str:
+def _without_password(url: str) -> str:
     parts = urlsplit(url.strip())
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -130,7 +130,7 @@ def _is_installed(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredSchema:
     """A schema in a registry."""
 
     kind: str
@@ -142,10 +142,10 @@ class Registered:
 
 
 _LOCK = threading.RLock()
-_SCHEMAS: dict[tuple[int, Registry, int], Registered] = {}
+_SCHEMAS: dict[tuple[int, Registry, int], RegisteredSchema] = {}
 
 
-def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> Registered:
+def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> RegisteredSchema:
     """Returns the schema with an id. ``serialized``: in compiled form, which Protobuf needs.
 
     Raises Unreadable if the registry has no such schema, UnreachableError if it does not respond.
@@ -154,13 +154,13 @@ def schema_of(registry: Registry, number: int, *, serialized: bool = False) -> R
     with _LOCK:
         found = _SCHEMAS.get(key)
         if found is None:
-            with answering(registry):
-                found = _SCHEMAS[key] = _fetched(client_of(registry), number, "serialized" if serialized else None)
+            with errors_of_registry(registry):
+                found = _SCHEMAS[key] = _fetch(client_of(registry), number, "serialized" if serialized else None)
         return found
 
 
 @contextmanager
-def answering(registry: Registry) -> Iterator[None]:
+def errors_of_registry(registry: Registry) -> Iterator[None]:
     """Turns exceptions of the client into UnreachableError, or Unreadable if the registry does not have the schema."""
     from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
@@ -169,7 +169,7 @@ def answering(registry: Registry) -> Iterator[None]:
     except WindboltError:
         raise
     except SchemaRegistryError as error:
-        if error.error_code in _WITHOUT or (error.http_status_code == 404 and error.error_code == -1):
+        if error.error_code in _NOT_FOUND or (error.http_status_code == 404 and error.error_code == -1):
             raise Unreadable(f"the registry {registry.shown} has no such schema: {error.error_message}") from None
         refused = error.http_status_code in (401, 403)
         raise UnreachableError(
@@ -194,7 +194,7 @@ def answering(registry: Registry) -> Iterator[None]:
 
 def _unreachable(registry: Registry, error: Exception) -> UnreachableError:
     settings, why = dict(registry.settings), str(error) or type(error).__name__
-    if settings.get(_TRIES) == 0:
+    if settings.get(_RETRIES) == 0:
         why += f"; it was asked once, with {settings.get('timeout', _TIMEOUT)} seconds for an answer"
     return UnreachableError(
         f"the registry {registry.shown} does not answer",
@@ -205,7 +205,7 @@ def _unreachable(registry: Registry, error: Exception) -> UnreachableError:
 
 
 @lru_cache(maxsize=32)
-def _of_process(registry: Registry, process: int) -> SchemaRegistryClient:
+def _client_in_process(registry: Registry, process: int) -> SchemaRegistryClient:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     return SchemaRegistryClient({"timeout": _TIMEOUT, **dict(registry.settings), "url": registry.url})
@@ -213,12 +213,12 @@ def _of_process(registry: Registry, process: int) -> SchemaRegistryClient:
 
 def client_of(registry: Registry) -> SchemaRegistryClient:
     """Returns this process's client of a registry."""
-    return _of_process(registry, os.getpid())
+    return _client_in_process(registry, os.getpid())
 
 
-def _fetched(client: SchemaRegistryClient, number: int, form: str | None) -> Registered:
+def _fetch(client: SchemaRegistryClient, number: int, form: str | None) -> RegisteredSchema:
     found = client.get_schema(number, fmt=form)
-    return Registered(found.schema_type or "AVRO", str(found.schema_str), references_of(client, found, form))
+    return RegisteredSchema(found.schema_type or "AVRO", str(found.schema_str), references_of(client, found, form))
 
 
 def references_of(client: SchemaRegistryClient, schema: Any, form: str | None) -> tuple[tuple[str, str], ...]:
@@ -245,7 +245,7 @@ def _add_references(
         found[name, str(version.schema.schema_str)] = None
 
 
-def files_of_registered(schema: Registered, number: int) -> list[bytes]:
+def files_of_registered(schema: RegisteredSchema, number: int) -> list[bytes]:
     """Returns the files of a Protobuf schema, each after those that it imports."""
     return [*files_of_references(schema.references), serialized_file(schema.text, f"windbolt-{number}.proto")]
 
@@ -280,7 +280,7 @@ OPERATION, CHANGED = "debezium_op", "debezium_ts"
 CHANGES = pa.schema([(OPERATION, pa.string()), (CHANGED, pa.timestamp("us", "UTC"))])
 """Metadata columns of Debezium's changes: the operation c, u, d or r, and the time when Debezium saw the change."""
 
-PLAIN: Mapping[str, pa.DataType] = {
+PLAIN_KEY_TYPES: Mapping[str, pa.DataType] = {
     "binary": pa.binary(),
     "text": pa.string(),
     "int": pa.int32(),
@@ -370,10 +370,10 @@ def checked_schema_file(path: str | os.PathLike[str] | None, format: str, messag
                 why="a record does not say of which type its message is",
                 do="name the type with its package: message='shop.Order'",
             )
-        ProtobufReader(files_of(text, content), message)
+        ProtobufReader(files_in_descriptor(text, content), message)
     else:
         try:
-            parsed_with(content.decode())
+            parse_avro_with(content.decode())
         except UnicodeDecodeError as error:
             raise ConfigError(f"schema_file={text!r} is no text", why=str(error), do="give an .avsc file") from error
     return SchemaFile(text, content)
@@ -425,8 +425,8 @@ def checked_rows(
     file = checked_schema_file(schema_file, format, message)
     _check_sources(format, registry, file, message, key)
     _check_key(key, key_columns, metadata)
-    usual: Tombstones = "skip" if envelope == "debezium" else "invalid"
-    return CheckedRows(None if registry is None else checked_registry(registry), file, tombstones or usual)
+    default_tombstones: Tombstones = "skip" if envelope == "debezium" else "invalid"
+    return CheckedRows(None if registry is None else checked_registry(registry), file, tombstones or default_tombstones)
 
 
 def _check_sources(
@@ -435,7 +435,7 @@ def _check_sources(
     """Raises ConfigError unless exactly one source of schemas is given."""
     if "protobuf" in (format, key):
         refuse_missing("google.protobuf", "Protobuf")
-    of_key = key in ("avro", "protobuf")
+    key_needs_schema = key in ("avro", "protobuf")
     if registry is not None and file is not None:
         raise ConfigError(
             "registry= and schema_file=",
@@ -448,7 +448,7 @@ def _check_sources(
             why="its values can only be read by the schema that they were written by",
             do="give registry='http://registry:8081', or schema_file=... for values without a registry's frame",
         )
-    if of_key and registry is None:
+    if key_needs_schema and registry is None:
         raise ConfigError(
             f"key={key!r} without registry=",
             why="the keys can only be read by the schema that they were written by",
@@ -476,7 +476,7 @@ def refuse_unused(format: str, key: str | None, given: Mapping[str, object]) -> 
 
 def _check_key(key: KeyForm | None, columns: SchemaLike | None, metadata: Sequence[str]) -> None:
     """Raises ConfigError for columns that keys of this form cannot have."""
-    structured = key is not None and key not in PLAIN
+    structured = key is not None and key not in PLAIN_KEY_TYPES
     if structured and columns is None:
         raise ConfigError(
             f"key={key!r} without key_columns",
@@ -491,7 +491,7 @@ def _check_key(key: KeyForm | None, columns: SchemaLike | None, metadata: Sequen
         )
     if columns is None or structured:
         return
-    schema, kind = parse_schema(columns), PLAIN[key or "text"]
+    schema, kind = parse_schema(columns), PLAIN_KEY_TYPES[key or "text"]
     wrong = [each for each in schema if not convertible(kind, each.type)]
     if len(schema) != 1 or wrong:
         raise ConfigError(

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from topologies.io.file_spout import in_utc, in_zone
 from topologies.io.formats.conform import as_bytes, conform_rows
-from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, in_order, shown_bytes
+from topologies.io.formats.event_files import BAD_SCHEMA, BadRow, BadRows, Chunk, rows_in_order, shown_bytes
 from topologies.io.formats.json import parse_values
 from topologies.io.messages.message import Misfit, Unreadable, value_and_type
 from topologies.io.topics.avro_shapes import (
@@ -30,7 +30,7 @@ from topologies.io.topics.avro_shapes import (
     AvroReader,
     any_decimal,
     decimal_leaf,
-    unscaled,
+    from_unscaled,
 )
 from topologies.io.topics.declared import (
     CHANGED,
@@ -40,24 +40,24 @@ from topologies.io.topics.declared import (
     MAGIC,
     METADATA,
     OPERATION,
-    PLAIN,
+    PLAIN_KEY_TYPES,
     REGISTRY_KINDS,
     Envelope,
     Registry,
     SchemaFile,
     TopicFormat,
     TopicRows,
-    answering,
     client_of,
+    errors_of_registry,
     files_of_registered,
     schema_of,
 )
-from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of
-from topologies.io.topics.shapes import NULL, Leaf, Mapped, Repeated, Rows, Shape, Struct
+from topologies.io.topics.protobuf_shapes import ProtobufReader, files_in_descriptor
+from topologies.io.topics.shapes import NULL, Leaf, ListShape, MapShape, Rows, Shape, StructShape
 from windowing.errors import ConfigError
 
 TOMBSTONE = "the value is null (a tombstone)"
-_Places = npt.NDArray[np.int64]
+_Positions = npt.NDArray[np.int64]
 
 
 def decode(topic: TopicRows, records: pa.Table) -> Chunk:
@@ -67,91 +67,93 @@ def decode(topic: TopicRows, records: pa.Table) -> Chunk:
     tombstones, which are skipped. Raises UnreachableError if the registry does not respond.
     """
     offsets = records.column("offset").to_numpy()
-    values = _whole(records.column("value"))
-    zoned = in_zone(topic.declared, topic.timezone)
+    values = _one_array(records.column("value"))
+    columns_in_zone = in_zone(topic.declared, topic.timezone)
     if topic.format == "json" and topic.envelope is None and not (topic.tombstones != "invalid" and values.null_count):
-        rows, places, bad = parse_values(values, zoned, topic.on_truncation, topic.times)
+        rows, positions, bad = parse_values(values, columns_in_zone, topic.on_truncation, topic.times)
     else:
-        rows, places, bad = _values(topic, values, zoned)
+        rows, positions, bad = _decode_values(topic, values, columns_in_zone)
     rows = in_utc(rows, pa.schema([*topic.declared, *topic.changes]))
-    unreadable, truncated = _placed(bad.rows, offsets), offsets[bad.truncated]
-    for more, schema in ((_keys, topic.key_columns), (_metadata, topic.metadata)):
+    unreadable, truncated = _numbered_by_offset(bad.rows, offsets), offsets[bad.truncated]
+    for decode_part, schema in ((_decode_keys, topic.key_columns), (_decode_metadata, topic.metadata)):
         if not len(schema):
             continue
-        known = records if len(places) == records.num_rows else records.take(pa.array(places))
-        about, kept, bad = more(topic, known)
+        remaining = records if len(positions) == records.num_rows else records.take(pa.array(positions))
+        part_columns, kept, bad = decode_part(topic, remaining)
         if len(bad.truncated):
-            truncated = np.union1d(truncated, offsets[places[bad.truncated]])
-        if len(kept) < len(places):
-            unreadable = pa.concat_tables([unreadable, _placed(bad.rows, offsets[places])]).sort_by("row")
-            rows, places = rows.take(pa.array(kept)), places[kept]
-        rows = pa.table([*rows.columns, *about.columns], names=[*rows.column_names, *about.column_names])
-    return rows.select(topic.columns.names), offsets[places], BadRows(unreadable, truncated)
+            truncated = np.union1d(truncated, offsets[positions[bad.truncated]])
+        if len(kept) < len(positions):
+            unreadable = pa.concat_tables([unreadable, _numbered_by_offset(bad.rows, offsets[positions])]).sort_by(
+                "row"
+            )
+            rows, positions = rows.take(pa.array(kept)), positions[kept]
+        rows = pa.table([*rows.columns, *part_columns.columns], names=[*rows.column_names, *part_columns.column_names])
+    return rows.select(topic.columns.names), offsets[positions], BadRows(unreadable, truncated)
 
 
-def _placed(bad: pa.Table, offsets: _Places) -> pa.Table:
+def _numbered_by_offset(bad: pa.Table, offsets: _Positions) -> pa.Table:
     """Returns bad rows, numbered by the offsets of their records."""
     if not len(bad):
         return bad
     return bad.set_column(0, BAD_SCHEMA.field("row"), pa.array(offsets[bad.column("row").to_numpy()], pa.int64()))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # of none, too
 
 
 # The columns of the values, by the positions of the records.
 
 
-def _values(topic: TopicRows, values: pa.Array, zoned: pa.Schema) -> Chunk:
-    decoded = _Decoded(topic, pa.schema([*zoned, *topic.changes]))
-    given = as_bytes(values).to_pylist()
+def _decode_values(topic: TopicRows, values: pa.Array, columns_in_zone: pa.Schema) -> Chunk:
+    decoded = _DecodedRows(topic, pa.schema([*columns_in_zone, *topic.changes]))
+    values_as_bytes = as_bytes(values).to_pylist()
     if topic.format in ("json", "json_schema"):
-        _read_json(decoded, given, zoned, framed=topic.format == "json_schema")
+        _read_json(decoded, values_as_bytes, columns_in_zone, framed=topic.format == "json_schema")
     else:
-        _read_typed(decoded, given, _Readers(topic.format, topic.registry, topic.schema_file, topic.message))
+        _read_typed(decoded, values_as_bytes, _Readers(topic.format, topic.registry, topic.schema_file, topic.message))
     return decoded.chunk()
 
 
 @dataclass
-class _Decoded:
+class _DecodedRows:
     """The rows decoded so far from some records, and the unreadable records."""
 
     topic: TopicRows
     schema: pa.Schema
     """The columns of the values, with times in the declared zone."""
-    parts: list[tuple[_Places, pa.Table]] = field(default_factory=list)
+    parts: list[tuple[_Positions, pa.Table]] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     unreadable: list[pa.Table] = field(default_factory=list)
-    truncated: list[_Places] = field(default_factory=list)
+    truncated: list[_Positions] = field(default_factory=list)
 
-    def tombstone(self, place: int) -> None:
+    def tombstone(self, position: int) -> None:
         """Adds a record without a value."""
         match self.topic.tombstones:
             case "invalid":
-                self.bad.append(BadRow(place, TOMBSTONE, ""))
+                self.bad.append(BadRow(position, TOMBSTONE, ""))
             case "rows":
                 rows = pa.Table.from_arrays([pa.nulls(1, each.type) for each in self.schema], schema=self.schema)
-                self.parts.append((np.array([place], np.int64), rows))
+                self.parts.append((np.array([position], np.int64), rows))
             case "skip":
                 pass
 
     def add(self, chunk: Chunk) -> None:
-        table, places, bad = chunk
-        self.parts.append((places, table))
+        table, positions, bad = chunk
+        self.parts.append((positions, table))
         self.unreadable.append(bad.rows)
         self.truncated.append(bad.truncated)
 
-    def refuse(self, place: int, reason: str, value: bytes, *, text: bool = False) -> None:
+    def refuse(self, position: int, reason: str, value: bytes, *, text: bool = False) -> None:
         """Adds a record that cannot be read; bytes that are not text are shown in base64."""
-        self.bad.append(BadRow(place, reason, shown_bytes(value) if text else base64.b64encode(value).decode()))
+        self.bad.append(BadRow(position, reason, shown_bytes(value) if text else base64.b64encode(value).decode()))
 
     def chunk(self) -> Chunk:
         """Returns all rows so far, in the order of the records."""
         bad = pa.concat_tables([BadRows.of(self.bad).rows, *self.unreadable]).sort_by("row")
-        places, table = in_order(self.parts, self.schema)
+        positions, table = rows_in_order(self.parts, self.schema)
         truncated = np.concatenate([*self.truncated, np.empty(0, np.int64)])
-        return table, places, BadRows(bad).with_truncated(truncated)
+        return table, positions, BadRows(bad).with_truncated(truncated)
 
 
 # Values with a schema: Avro, Protobuf, and JSON with a schema of Kafka Connect.
@@ -174,7 +176,7 @@ class _Reader(Protocol):
 
 
 @lru_cache(maxsize=256)
-def _of_registry(format: str, registry: Registry, number: int) -> _Reader:
+def _reader_from_registry(format: str, registry: Registry, number: int) -> _Reader:
     """Returns the reader for a schema's id. Raises Unreadable, UnreachableError, ConfigError."""
     schema = schema_of(registry, number, serialized=format == "protobuf")
     if schema.kind != REGISTRY_KINDS[format]:
@@ -188,9 +190,9 @@ def _of_registry(format: str, registry: Registry, number: int) -> _Reader:
 
 
 @lru_cache(maxsize=64)
-def _of_file(format: str, file: SchemaFile, message: str | None) -> _Reader:
+def _reader_from_file(format: str, file: SchemaFile, message: str | None) -> _Reader:
     if format == "protobuf":
-        return ProtobufReader(files_of(file.path, file.content), message)
+        return ProtobufReader(files_in_descriptor(file.path, file.content), message)
     return AvroReader(file.content.decode())
 
 
@@ -202,20 +204,20 @@ class _Readers:
     registry: Registry | None
     file: SchemaFile | None
     message: str | None
-    _known: dict[int, _Reader | str] = field(default_factory=dict)
+    _readers_or_reasons: dict[int, _Reader | str] = field(default_factory=dict)
 
-    def of(self, value: bytes) -> tuple[int | None, _Reader, int]:
+    def reader_for(self, value: bytes) -> tuple[int | None, _Reader, int]:
         """Returns the id of a value's schema, its reader, and where the value begins. Raises Unreadable."""
         if self.registry is None:
             assert self.file is not None
-            return None, _of_file(self.format, self.file, self.message), 0
+            return None, _reader_from_file(self.format, self.file, self.message), 0
         number = schema_id(value)
-        if number not in self._known:
+        if number not in self._readers_or_reasons:
             try:
-                self._known[number] = _of_registry(self.format, self.registry, number)
+                self._readers_or_reasons[number] = _reader_from_registry(self.format, self.registry, number)
             except Unreadable as error:
-                self._known[number] = f"schema id {number}: {error}"
-        reader = self._known[number]
+                self._readers_or_reasons[number] = f"schema id {number}: {error}"
+        reader = self._readers_or_reasons[number]
         if isinstance(reader, str):
             raise Unreadable(reader)
         return number, reader, FRAME
@@ -230,26 +232,26 @@ def schema_id(value: bytes) -> int:
     return int.from_bytes(value[1:FRAME])
 
 
-def _read_typed(decoded: _Decoded, values: Sequence[bytes | None], readers: _Readers) -> None:
+def _read_typed(decoded: _DecodedRows, values: Sequence[bytes | None], readers: _Readers) -> None:
     groups: dict[Hashable, tuple[str, Rows]] = {}
-    for place, value in enumerate(values):
+    for position, value in enumerate(values):
         if value is None:
-            decoded.tombstone(place)
+            decoded.tombstone(position)
             continue
         number: int | None = None
         try:
-            number, reader, start = readers.of(value)
-            variant, made = reader.read(value, start)
+            number, reader, start = readers.reader_for(value)
+            variant, decoded_value = reader.read(value, start)
             key = (number, variant)
             if key not in groups:
                 groups[key] = _label(number, reader.name(variant)), Rows(reader.shape(variant))
             _, rows = groups[key]
-            rows.places.append(place)
-            rows.values.append(made)
+            rows.positions.append(position)
+            rows.values.append(decoded_value)
         except Unreadable as error:
-            decoded.refuse(place, f"schema id {number}: {error}" if number is not None else str(error), value)
+            decoded.refuse(position, f"schema id {number}: {error}" if number is not None else str(error), value)
     for label, rows in groups.values():
-        _add_rows(decoded, label, rows, lambda place: _base64(values[place]))
+        _add_rows(decoded, label, rows, lambda position: _base64(values[position]))
 
 
 def _label(number: int | None, name: str) -> str:
@@ -260,46 +262,46 @@ def _base64(value: bytes | None) -> str:
     return base64.b64encode(value or b"").decode()
 
 
-def _add_rows(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> None:
+def _add_rows(decoded: _DecodedRows, label: str, rows: Rows, show: Callable[[int], str]) -> None:
     """Adds values of one shape; their rows may be in the envelope of a change."""
     try:
-        changes = _changes(decoded, label, rows, shown) if decoded.topic.envelope == "debezium" else {}
+        changes = _changes(decoded, label, rows, show) if decoded.topic.envelope == "debezium" else {}
         if changes:
             rows = changes.pop("")
-        chunk = _declared_rows(decoded, label, rows, changes, shown)
+        chunk = _declared_rows(decoded, label, rows, changes, show)
     except Misfit as misfit:
         reason = f"{label}: {_reason_of(misfit)}"
-        decoded.bad += [BadRow(place, reason, shown(place)) for place in rows.places]
+        decoded.bad += [BadRow(position, reason, show(position)) for position in rows.positions]
         return
     if chunk is not None:
         decoded.add(chunk)
 
 
-def _changes(decoded: _Decoded, label: str, rows: Rows, shown: Callable[[int], str]) -> dict[str, Any]:
+def _changes(decoded: _DecodedRows, label: str, rows: Rows, show: Callable[[int], str]) -> dict[str, Any]:
     """Returns the rows of changes, under "", and the columns about the changes. Raises Misfit for a schema without
     changes."""
     shape = row_shape(rows.shape)
-    assert isinstance(rows.shape, Struct)
+    assert isinstance(rows.shape, StructShape)
     get = rows.shape.get
-    made = Rows(shape)
+    changed_rows = Rows(shape)
     operations: list[Any] = []
     moments: list[Any] = []
-    for place, value in zip(rows.places, rows.values, strict=True):
+    for position, value in zip(rows.positions, rows.values, strict=True):
         try:
             operation = get(value, _OP)
             row = row_of(operation, get(value, _BEFORE), get(value, _AFTER))
         except Misfit as misfit:
-            decoded.bad.append(BadRow(place, f"{label}: {_reason_of(misfit)}", shown(place)))
+            decoded.bad.append(BadRow(position, f"{label}: {_reason_of(misfit)}", show(position)))
             continue
-        made.places.append(place)
-        made.values.append(row)
+        changed_rows.positions.append(position)
+        changed_rows.values.append(row)
         operations.append(operation)
         moments.append(get(value, _TS_MS))
-    return {"": made, OPERATION: operations, CHANGED: moments}
+    return {"": changed_rows, OPERATION: operations, CHANGED: moments}
 
 
 def _declared_rows(
-    decoded: _Decoded, label: str, rows: Rows, changes: Mapping[str, list[Any]], shown: Callable[[int], str]
+    decoded: _DecodedRows, label: str, rows: Rows, changes: Mapping[str, list[Any]], show: Callable[[int], str]
 ) -> Chunk | None:
     """Returns the rows with the declared columns; None if no rows remain. Raises Misfit if the schema cannot give such
     rows."""
@@ -311,18 +313,20 @@ def _declared_rows(
         for index, reason in wrong.items():
             reasons.setdefault(index, []).append(f"column {name!r}: {reason}")
     arrays += [_change_column(name, changes[name]) for name in decoded.topic.changes.names]
-    places = np.array(rows.places, np.int64)
+    positions = np.array(rows.positions, np.int64)
     raw = pa.Table.from_arrays(arrays, names=decoded.schema.names)
     if reasons:
         decoded.bad += [
-            BadRow(rows.places[index], f"{label}: {'; '.join(why)}", shown(rows.places[index]))
+            BadRow(rows.positions[index], f"{label}: {'; '.join(why)}", show(rows.positions[index]))
             for index, why in reasons.items()
         ]
-        good = np.delete(np.arange(len(places)), list(reasons))
-        raw, places = raw.take(pa.array(good)), places[good]
-    if not len(places):
+        good = np.delete(np.arange(len(positions)), list(reasons))
+        raw, positions = raw.take(pa.array(good)), positions[good]
+    if not len(positions):
         return None
-    table, kept, bad = conform_rows(raw, decoded.schema, places, decoded.topic.on_truncation, times=decoded.topic.times)
+    table, kept, bad = conform_rows(
+        raw, decoded.schema, positions, decoded.topic.on_truncation, times=decoded.topic.times
+    )
     return table, kept, BadRows(_labelled(bad.rows, label), bad.truncated)
 
 
@@ -365,36 +369,36 @@ def connect_shape(schema: bytes) -> Shape:
 def _shape(schema: Mapping[str, Any]) -> Shape:  # noqa: PLR0911 - one for each kind of type
     kind, name = schema["type"], schema.get("name")
     if kind in _WHOLE:
-        return NAMED_TIMES.get(str(name)) or Leaf(_WHOLE[kind], _checked(int, kind))
+        return NAMED_TIMES.get(str(name)) or Leaf(_WHOLE[kind], _of_class(int, kind))
     match kind:
         case "float" | "float32" | "double" | "float64":
             return Leaf(_FLOATING[kind], _number)
         case "boolean":
-            return Leaf(pa.bool_(), _checked(bool, kind))
+            return Leaf(pa.bool_(), _of_class(bool, kind))
         case "string":
-            return Leaf(pa.string(), _checked(str, kind))
+            return Leaf(pa.string(), _of_class(str, kind))
         case "bytes" if name == _DECIMAL:
             return _decimal(schema.get("parameters") or {})
         case "bytes":
             return Leaf(pa.binary(), _bytes)
         case "array":
-            return Repeated(_shape(schema["items"]))
+            return ListShape(_shape(schema["items"]))
         case "map":
-            return Mapped(_shape(schema["keys"]), _shape(schema["values"]))
+            return MapShape(_shape(schema["keys"]), _shape(schema["values"]))
         case "struct":
             fields = {str(each["field"]): _shape(each) for each in schema["fields"]}
             if name == VARIABLE_DECIMAL:
-                return Struct(
-                    lambda: fields, _member, any_decimal(lambda one: unscaled(_bytes(one["value"]), one["scale"]))
+                return StructShape(
+                    lambda: fields, _member, any_decimal(lambda one: from_unscaled(_bytes(one["value"]), one["scale"]))
                 )
-            return Struct(lambda: fields, _member)
+            return StructShape(lambda: fields, _member)
     raise ValueError(f"type {kind!r}")
 
 
 def _decimal(parameters: Mapping[str, Any]) -> Leaf:
     scale = int(parameters["scale"])
     precision = int(parameters.get("connect.decimal.precision", 77))  # if it is missing, the leaf is text
-    return decimal_leaf(precision, scale, lambda value: unscaled(_bytes(value), scale))
+    return decimal_leaf(precision, scale, lambda value: from_unscaled(_bytes(value), scale))
 
 
 def _member(value: Any, name: str) -> Any:
@@ -403,7 +407,7 @@ def _member(value: Any, name: str) -> Any:
     return value.get(name)
 
 
-def _checked(kind: type, name: str) -> Any:
+def _of_class(kind: type, name: str) -> Any:
     def make(value: Any) -> Any:
         if type(value) is not kind:
             raise Misfit(f"{value_and_type(value)} is not {name}")
@@ -436,9 +440,9 @@ _DELETED = "d"
 
 def row_shape(change: Shape) -> Shape:
     """Returns the shape of the rows in changes. Raises Misfit for a schema that is not Debezium's."""
-    fields = change.fields() if isinstance(change, Struct) else {}
+    fields = change.fields() if isinstance(change, StructShape) else {}
     row = fields.get(_AFTER, NULL)
-    if _OP not in fields or not isinstance(row, Struct):
+    if _OP not in fields or not isinstance(row, StructShape):
         raise Misfit("the schema of the record has no op and after, which Debezium's changes have")
     return row
 
@@ -477,43 +481,45 @@ _outer, _change = msgspec.json.Decoder(_Outer).decode, msgspec.json.Decoder(_Cha
 _NULL = b"null"
 
 
-def _read_json(decoded: _Decoded, values: Sequence[bytes | None], zoned: pa.Schema, *, framed: bool) -> None:
-    plain: list[tuple[int, bytes]] = []
-    typed: dict[bytes, Rows] = {}
-    for place, value in enumerate(values):
+def _read_json(
+    decoded: _DecodedRows, values: Sequence[bytes | None], columns_in_zone: pa.Schema, *, framed: bool
+) -> None:
+    objects: list[tuple[int, bytes]] = []
+    rows_by_schema: dict[bytes, Rows] = {}
+    for position, value in enumerate(values):
         if value is None:
-            decoded.tombstone(place)
+            decoded.tombstone(position)
             continue
         try:
-            schema, payload = _opened(decoded.topic.envelope, value, framed=framed)
+            schema, payload = _without_envelope(decoded.topic.envelope, value, framed=framed)
             if payload == _NULL and decoded.topic.envelope is not None:
-                decoded.tombstone(place)
+                decoded.tombstone(position)
             elif schema == _NULL:
-                plain.append((place, payload))
+                objects.append((position, payload))
             else:
-                _add_typed(typed, schema, place, payload)
+                _add_typed(rows_by_schema, schema, position, payload)
         except Unreadable as error:
-            decoded.refuse(place, str(error), value, text=True)
+            decoded.refuse(position, str(error), value, text=True)
         except ValueError as error:
-            decoded.refuse(place, f"not valid JSON: {error}", value, text=True)
-    for rows in typed.values():
-        _add_rows(decoded, "its schema", rows, lambda place: shown_bytes(values[place] or b""))
+            decoded.refuse(position, f"not valid JSON: {error}", value, text=True)
+    for rows in rows_by_schema.values():
+        _add_rows(decoded, "its schema", rows, lambda position: shown_bytes(values[position] or b""))
     if decoded.topic.envelope == "debezium":
-        _add_changes(decoded, plain, zoned)
-    elif plain:
-        decoded.add(_parsed(decoded, plain, zoned))
+        _add_changes(decoded, objects, columns_in_zone)
+    elif objects:
+        decoded.add(_parse_objects(decoded, objects, columns_in_zone))
 
 
-def _add_typed(typed: dict[bytes, Rows], schema: bytes, place: int, payload: bytes) -> None:
+def _add_typed(rows_by_schema: dict[bytes, Rows], schema: bytes, position: int, payload: bytes) -> None:
     """Adds a payload to the payloads with the same schema. Raises Unreadable, ValueError."""
-    if schema not in typed:
-        typed[schema] = Rows(connect_shape(schema))
-    made = orjson.loads(payload)
-    typed[schema].places.append(place)
-    typed[schema].values.append(made)
+    if schema not in rows_by_schema:
+        rows_by_schema[schema] = Rows(connect_shape(schema))
+    decoded_payload = orjson.loads(payload)
+    rows_by_schema[schema].positions.append(position)
+    rows_by_schema[schema].values.append(decoded_payload)
 
 
-def _opened(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[bytes, bytes]:
+def _without_envelope(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[bytes, bytes]:
     """Returns the schema and the payload of a value, without its frame. Raises Unreadable."""
     if framed:
         schema_id(value)
@@ -534,55 +540,55 @@ def _opened(envelope: Envelope | None, value: bytes, *, framed: bool) -> tuple[b
     return schema, bytes(outer.payload)
 
 
-def _parsed(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> Chunk:
+def _parse_objects(decoded: _DecodedRows, objects: Sequence[tuple[int, bytes]], columns_in_zone: pa.Schema) -> Chunk:
     """Parses JSON objects by the rules for a line; rows are numbered by the positions of their records."""
-    texts = pa.array([text for _, text in plain], pa.binary())
-    table, kept, bad = parse_values(texts, zoned, decoded.topic.on_truncation, decoded.topic.times)
-    places = np.array([place for place, _ in plain], np.int64)
-    return table, places[kept], BadRows(_placed(bad.rows, places), places[bad.truncated])
+    texts = pa.array([text for _, text in objects], pa.binary())
+    table, kept, bad = parse_values(texts, columns_in_zone, decoded.topic.on_truncation, decoded.topic.times)
+    positions = np.array([position for position, _ in objects], np.int64)
+    return table, positions[kept], BadRows(_numbered_by_offset(bad.rows, positions), positions[bad.truncated])
 
 
-def _add_changes(decoded: _Decoded, plain: Sequence[tuple[int, bytes]], zoned: pa.Schema) -> None:
+def _add_changes(decoded: _DecodedRows, objects: Sequence[tuple[int, bytes]], columns_in_zone: pa.Schema) -> None:
     rows: list[tuple[int, bytes]] = []
-    about: dict[int, _Change] = {}
-    for place, text in plain:
+    change_at: dict[int, _Change] = {}
+    for position, text in objects:
         try:
             change = _change(text)
             before, after = (None if bytes(raw) == _NULL else bytes(raw) for raw in (change.before, change.after))
-            rows.append((place, row_of(change.op, before, after)))
-            about[place] = change
+            rows.append((position, row_of(change.op, before, after)))
+            change_at[position] = change
         except Misfit as misfit:
-            decoded.refuse(place, _reason_of(misfit), text, text=True)
+            decoded.refuse(position, _reason_of(misfit), text, text=True)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            decoded.refuse(place, f"not a change of Debezium's: {error}", text, text=True)
+            decoded.refuse(position, f"not a change of Debezium's: {error}", text, text=True)
     if not rows:
         return
-    table, places, bad = _parsed(decoded, rows, zoned)
+    table, positions, bad = _parse_objects(decoded, rows, columns_in_zone)
     for name in decoded.topic.changes.names:
-        changes = [about[place] for place in places.tolist()]
+        changes = [change_at[position] for position in positions.tolist()]
         column = _change_column(name, [each.op if name == OPERATION else each.ts_ms for each in changes])
         table = table.append_column(name, column.cast(decoded.schema.field(name).type))
-    decoded.add((table, places, bad))
+    decoded.add((table, positions, bad))
 
 
 # The columns of the keys, and the metadata.
 
 
-def _keys(topic: TopicRows, records: pa.Table) -> Chunk:
+def _decode_keys(topic: TopicRows, records: pa.Table) -> Chunk:
     """Returns the columns of the keys; a record without a key has nulls in them."""
-    keys = _whole(records.column("key"))
+    keys = _one_array(records.column("key"))
     schema = topic.key_columns
-    if topic.key in PLAIN:
+    if topic.key in PLAIN_KEY_TYPES:
         array, bad = plain_keys(topic.key, keys)
-        places = np.delete(np.arange(len(keys)), list(bad))
-        raw = pa.table({schema.names[0]: array}).take(pa.array(places))
-        table, kept, more = conform_rows(raw, schema, places, topic.on_truncation)
-        return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
-    table, kept, bad_rows = _values(_of_keys(topic), keys, in_zone(schema, topic.timezone))
+        positions = np.delete(np.arange(len(keys)), list(bad))
+        raw = pa.table({schema.names[0]: array}).take(pa.array(positions))
+        table, kept, more = conform_rows(raw, schema, positions, topic.on_truncation)
+        return table, kept, more.with_others([BadRow(position, reason, "") for position, reason in bad.items()])
+    table, kept, bad_rows = _decode_values(_keys_as_topic(topic), keys, in_zone(schema, topic.timezone))
     return in_utc(table, schema), kept, BadRows(_labelled(bad_rows.rows, "the key"), bad_rows.truncated)
 
 
-def _of_keys(topic: TopicRows) -> TopicRows:
+def _keys_as_topic(topic: TopicRows) -> TopicRows:
     """Returns the keys of a topic, if they have fields, as if they were its values."""
     form = cast("TopicFormat", topic.key)
     return TopicRows(topic.key_columns, form, topic.registry, tombstones="rows", timezone=topic.timezone)
@@ -593,36 +599,38 @@ def plain_keys(form: str, keys: pa.Array) -> tuple[pa.Array, Mapping[int, str]]:
     if form not in ("int", "long"):
         return keys, {}
     size, kind = (4, ">i4") if form == "int" else (8, ">i8")
-    given = as_bytes(keys).to_pylist()
+    keys_as_bytes = as_bytes(keys).to_pylist()
     bad = {
-        place: f"the key has {len(key)} bytes, and an {form} has {size}"
+        position: f"the key has {len(key)} bytes, and an {form} has {size}"
         if form == "int"
         else f"the key has {len(key)} bytes, and a {form} has {size}"
-        for place, key in enumerate(given)
+        for position, key in enumerate(keys_as_bytes)
         if key is not None and len(key) != size
     }
-    absent = np.array([key is None or place in bad for place, key in enumerate(given)], np.bool_)
-    data = b"".join(bytes(size) if gone else key for key, gone in zip(given, absent.tolist(), strict=True))
-    return pa.array(np.frombuffer(data, kind).astype(kind[1:]), PLAIN[form], mask=absent), bad
+    absent = np.array([key is None or position in bad for position, key in enumerate(keys_as_bytes)], np.bool_)
+    data = b"".join(
+        bytes(size) if is_absent else key for key, is_absent in zip(keys_as_bytes, absent.tolist(), strict=True)
+    )
+    return pa.array(np.frombuffer(data, kind).astype(kind[1:]), PLAIN_KEY_TYPES[form], mask=absent), bad
 
 
-def _metadata(topic: TopicRows, records: pa.Table) -> Chunk:
+def _decode_metadata(topic: TopicRows, records: pa.Table) -> Chunk:
     """Returns the metadata columns of rows; a row whose key is not in the declared form is bad."""
     named: dict[str, Any] = {}
     bad: Mapping[int, str] = {}
     for name in topic.metadata.names:
         column: Any = records.column(METADATA[name])
         if name == HEADERS:
-            column = _as_map(_whole(column), topic.metadata.field(name).type)
-        elif name == KEY and topic.key in PLAIN:
-            column, bad = plain_keys(topic.key, _whole(column))
+            column = _as_map(_one_array(column), topic.metadata.field(name).type)
+        elif name == KEY and topic.key in PLAIN_KEY_TYPES:
+            column, bad = plain_keys(topic.key, _one_array(column))
         named[name] = column
-    columns, places = pa.table({**named, "value": records["value"]}), np.arange(records.num_rows)
+    columns, positions = pa.table({**named, "value": records["value"]}), np.arange(records.num_rows)
     if bad:
-        places = np.delete(places, list(bad))
-        columns = columns.take(pa.array(places))
-    table, kept, more = conform_rows(columns, topic.metadata, places, topic.on_truncation)
-    return table, kept, more.with_others([BadRow(place, reason, "") for place, reason in bad.items()])
+        positions = np.delete(positions, list(bad))
+        columns = columns.take(pa.array(positions))
+    table, kept, more = conform_rows(columns, topic.metadata, positions, topic.on_truncation)
+    return table, kept, more.with_others([BadRow(position, reason, "") for position, reason in bad.items()])
 
 
 def _as_map(headers: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -659,19 +667,19 @@ def check_topic(topic: TopicRows, name: str | None) -> list[LatestSchema]:
     registry = topic.registry
     assert registry is not None
     if name is None:
-        with answering(registry):
+        with errors_of_registry(registry):
             client_of(registry).get_subjects()
         return [LatestSchema(f"{registry.shown} answers; the schema of each record is asked for by its id")]
     parts = {"value": topic} if topic.format in REGISTRY_KINDS else {}
     if topic.key in REGISTRY_KINDS:
-        parts["key"] = _of_keys(topic)
-    return [_latest(rows, registry, name, part) for part, rows in parts.items()]
+        parts["key"] = _keys_as_topic(topic)
+    return [_latest_schema(rows, registry, name, part) for part, rows in parts.items()]
 
 
-def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> LatestSchema:
+def _latest_schema(topic: TopicRows, registry: Registry, name: str, part: str) -> LatestSchema:
     subject = f"{name}-{part}"
     try:
-        with answering(registry):
+        with errors_of_registry(registry):
             registered = client_of(registry).get_version(subject, "latest")
     except Unreadable:  # subjects may follow another naming rule
         description = f"{registry.shown} has none for {subject!r} yet; that of each record is asked for by its id"
@@ -684,7 +692,7 @@ def _latest(topic: TopicRows, registry: Registry, name: str, part: str) -> Lates
     if kind == "JSON":
         return LatestSchema(description)
     try:
-        reader = _of_registry(topic.format, registry, number)
+        reader = _reader_from_registry(topic.format, registry, number)
     except Unreadable as error:
         return LatestSchema(f"{description}: {error}", is_other=True)
     fields, misfit = dict[str, None](), ""
@@ -709,21 +717,21 @@ def _checked_fields(topic: TopicRows, shape: Shape) -> Sequence[str]:
     if topic.envelope == "debezium":
         shape = row_shape(shape)
     _columns(topic, Rows(shape), in_zone(topic.declared, topic.timezone))
-    return list(shape.fields()) if isinstance(shape, Struct) else topic.declared.names
+    return list(shape.fields()) if isinstance(shape, StructShape) else topic.declared.names
 
 
-def _columns(topic: TopicRows, rows: Rows, zoned: pa.Schema) -> list[tuple[pa.Array, dict[int, str]]]:
+def _columns(topic: TopicRows, rows: Rows, columns_in_zone: pa.Schema) -> list[tuple[pa.Array, dict[int, str]]]:
     """Returns the declared columns of the values. Raises Misfit if the shape cannot give a column."""
     forms = dict(topic.times)
-    single = not isinstance(rows.shape, Struct)
-    if single and len(zoned) > 1:
-        raise Misfit(f"its values are no records, and {len(zoned)} columns are declared")
+    single = not isinstance(rows.shape, StructShape)
+    if single and len(columns_in_zone) > 1:
+        raise Misfit(f"its values are no records, and {len(columns_in_zone)} columns are declared")
     arrays = []
-    for each in zoned:
+    for each in columns_in_zone:
         try:
             arrays.append(rows.array_of(each, forms.get(each.name)))
         except Misfit as misfit:
             raise misfit.inside(each.name) from None
     if not single and all(pa.types.is_null(array.type) for array, _ in arrays):
-        raise Misfit(f"it has none of the columns {', '.join(zoned.names)}")
+        raise Misfit(f"it has none of the columns {', '.join(columns_in_zone.names)}")
     return arrays

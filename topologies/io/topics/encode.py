@@ -21,28 +21,28 @@ from topologies.io.formats.conform import is_text
 from topologies.io.formats.event_files import type_name
 from topologies.io.formats.write_table import json_lines
 from topologies.io.messages.avro import fit_of
-from topologies.io.messages.avro_schema import parsed_with
+from topologies.io.messages.avro_schema import parse_avro_with
 from topologies.io.messages.message import MAX_DEPTH, Misfit, Unreadable, value_and_type
 from topologies.io.topics.declared import (
     MAGIC,
-    PLAIN,
+    PLAIN_KEY_TYPES,
     REGISTRY_KINDS,
     KeyForm,
     Registry,
     SchemaFile,
     Subject,
     TopicFormat,
-    answering,
     checked_choice,
     checked_registry,
     checked_schema_file,
     client_of,
+    errors_of_registry,
     files_of_references,
     references_of,
     refuse_missing,
     refuse_unused,
 )
-from topologies.io.topics.protobuf_shapes import ProtobufReader, files_of, indexes_in_bytes, serialized_file
+from topologies.io.topics.protobuf_shapes import ProtobufReader, files_in_descriptor, indexes_in_bytes, serialized_file
 from windowing.errors import ConfigError, DataError
 
 _kinds = pa.types
@@ -82,7 +82,7 @@ class TopicRecords:
         kind = schema.field(self.key_columns[0]).type
         if is_text(kind):
             return "text"
-        return next((cast("KeyForm", form) for form, known in PLAIN.items() if known == kind), "json")
+        return next((cast("KeyForm", form) for form, known in PLAIN_KEY_TYPES.items() if known == kind), "json")
 
 
 def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
@@ -94,14 +94,14 @@ def encode(records: TopicRecords | None, rows: pa.Table) -> pa.Table:
     if records is None:
         return rows
     columns = records.value_columns(rows.schema)
-    written, places = rows, None
+    rows_with_values, indices = rows, None
     if records.tombstones is not None:  # only the other rows must fit the schema
-        gone = _whole(pc.fill_null(rows.column(records.tombstones), False))
-        written = rows.filter(pc.invert(gone))
-        kept = ~gone.to_numpy(zero_copy_only=False)
-        places = pa.array(np.cumsum(kept) - 1, mask=~kept)
-    values = _encoded(_writer(records, columns, "value", os.getpid()), written.select(columns.names))
-    made = {"value": values if places is None else values.take(places)}
+        is_tombstone = _one_array(pc.fill_null(rows.column(records.tombstones), False))
+        rows_with_values = rows.filter(pc.invert(is_tombstone))
+        kept = ~is_tombstone.to_numpy(zero_copy_only=False)
+        indices = pa.array(np.cumsum(kept) - 1, mask=~kept)
+    values = _encode_column(_writer(records, columns, "value", os.getpid()), rows_with_values.select(columns.names))
+    made = {"value": values if indices is None else values.take(indices)}
     if records.key_columns:
         made["key"] = _keys(records, rows.select(list(records.key_columns)))
     if records.headers is not None:
@@ -162,10 +162,10 @@ def checked_records(
             "subject": None if subject == "topic" else subject,
         },
     )
-    for about, given in (("key_format", key_format), ("tombstones", tombstones)):
-        if given is not None and not key:
+    for option, argument in (("key_format", key_format), ("tombstones", tombstones)):
+        if argument is not None and not key:
             raise ConfigError(
-                f"{about}={given!r} without key=",
+                f"{option}={argument!r} without key=",
                 why="it is about records with a key",
                 do="name the columns of the key: key='user_id'",
             )
@@ -228,7 +228,7 @@ def check_records(records: TopicRecords, schema: pa.Schema) -> None:
 
 def _check_key(records: TopicRecords, schema: pa.Schema) -> None:
     form = records.key_form(schema)
-    if form not in PLAIN:
+    if form not in PLAIN_KEY_TYPES:
         _check_derived(records, schema, "key")
         return
     kind = schema.field(0).type
@@ -243,9 +243,9 @@ def _check_key(records: TopicRecords, schema: pa.Schema) -> None:
 
 def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None:
     """Raises ConfigError for columns from which no schema can be made."""
-    form, derived = _form(records, columns, part), _derived(records, columns, part)
+    form, schema_text = _form(records, columns, part), _schema_from_columns(records, columns, part)
     try:
-        _writer_of(form, derived, (), columns, b"", None)
+        _writer_of(form, schema_text, (), columns, b"", None)
     except ConfigError as error:
         raise ConfigError(
             f"its columns make no schema of {form!r}",
@@ -254,23 +254,23 @@ def _check_derived(records: TopicRecords, columns: pa.Schema, part: str) -> None
         ) from error
 
 
-def ask_registry(records: TopicRecords, schema: pa.Schema) -> None:
+def register_schemas(records: TopicRecords, schema: pa.Schema) -> None:
     """Registers the schemas, or gets the latest, before the first batch. Raises ConfigError if a schema is refused or
     does not fit the columns, UnreachableError if the registry does not respond."""
     _writer(records, records.value_columns(schema), "value", os.getpid())
-    if records.key_columns and records.key_form(schema) not in PLAIN:
+    if records.key_columns and records.key_form(schema) not in PLAIN_KEY_TYPES:
         _writer(records, pa.schema([schema.field(name) for name in records.key_columns]), "key", os.getpid())
 
 
-def look_at_registry(records: TopicRecords, schema: pa.Schema) -> list[str]:
-    """Describes the actions of ``ask_registry`` for values and keys, without registering. Raises the same errors."""
+def preview_registration(records: TopicRecords, schema: pa.Schema) -> list[str]:
+    """Describes what ``register_schemas`` would do for values and keys; registers nothing. Raises the same errors."""
     parts = {"value": records.value_columns(schema)}
-    if records.key_columns and records.key_form(schema) not in PLAIN:
+    if records.key_columns and records.key_form(schema) not in PLAIN_KEY_TYPES:
         parts["key"] = pa.schema([schema.field(name) for name in records.key_columns])
-    return [text for part, columns in parts.items() for text in _looked_at(records, columns, part)]
+    return [text for part, columns in parts.items() for text in _preview(records, columns, part)]
 
 
-def _looked_at(records: TopicRecords, columns: pa.Schema, part: str) -> Iterator[str]:
+def _preview(records: TopicRecords, columns: pa.Schema, part: str) -> Iterator[str]:
     from confluent_kafka.schema_registry import Schema
 
     form = _form(records, columns, part)
@@ -281,23 +281,23 @@ def _looked_at(records: TopicRecords, columns: pa.Schema, part: str) -> Iterator
         _writer(records, columns, part, os.getpid())
         yield f"{subject}: the columns fit the latest"
         return
-    made = Schema(_derived(records, columns, part), REGISTRY_KINDS[form])
-    with answering(records.registry):
+    schema = Schema(_schema_from_columns(records, columns, part), REGISTRY_KINDS[form])
+    with errors_of_registry(records.registry):
         try:
-            with answering(records.registry):
-                known = client.get_version(subject, "latest").version
+            with errors_of_registry(records.registry):
+                version = client.get_version(subject, "latest").version
         except Unreadable:
             yield f"{subject} is not there yet; a run registers it"
             return
         try:
-            with answering(records.registry):
-                yield f"{subject}: registered, as version {client.lookup_schema(subject, made).version}"
+            with errors_of_registry(records.registry):
+                yield f"{subject}: registered, as version {client.lookup_schema(subject, schema).version}"
                 return
         except Unreadable:
             pass
-        if not client.test_compatibility(subject, made):
-            raise _refused(records, subject, f"it is no compatible change of version {known}")
-        yield f"{subject}: a compatible change of version {known}, which is not there yet; a run registers it"
+        if not client.test_compatibility(subject, schema):
+            raise _refusal(records, subject, f"it is no compatible change of version {version}")
+        yield f"{subject}: a compatible change of version {version}, which is not there yet; a run registers it"
 
 
 # Writers for one schema, with the frame that precedes each value. A process makes each writer once.
@@ -310,7 +310,7 @@ class _Writer(Protocol):
         """Returns the bytes of each row. Raises Misfit with the name of a column."""
 
 
-def _encoded(writer: _Writer, rows: pa.Table) -> pa.Array:
+def _encode_column(writer: _Writer, rows: pa.Table) -> pa.Array:
     try:
         return pa.array(writer(rows), pa.binary())
     except Misfit as misfit:
@@ -326,15 +326,17 @@ def _writer(records: TopicRecords, columns: pa.Schema, part: str, process: int) 
     if part == "value" and records.schema_file is not None:
         return _writer_of_file(records, columns)
     form = _form(records, columns, part)
-    derived = _derived(records, columns, part)
+    schema_text = _schema_from_columns(records, columns, part)
     if records.registry is None or form == "json":
-        return _writer_of(form, derived, (), columns, b"", None)
+        return _writer_of(form, schema_text, (), columns, b"", None)
     kind = REGISTRY_KINDS[form]
     subject = _subject(records, part)
-    with answering(records.registry):
+    with errors_of_registry(records.registry):
         if records.schemas == "register":
-            return _writer_of(form, derived, (), columns, _frame(_registered(records, subject, derived, kind)), None)
-        return _latest(records.registry, subject, form, kind, columns)
+            return _writer_of(
+                form, schema_text, (), columns, _frame(_register(records, subject, schema_text, kind)), None
+            )
+        return _writer_of_latest(records.registry, subject, form, kind, columns)
 
 
 def _form(records: TopicRecords, columns: pa.Schema, part: str) -> KeyForm:
@@ -342,7 +344,7 @@ def _form(records: TopicRecords, columns: pa.Schema, part: str) -> KeyForm:
     return records.format if part == "value" else records.key_form(columns)
 
 
-def _derived(records: TopicRecords, columns: pa.Schema, part: str) -> str:
+def _schema_from_columns(records: TopicRecords, columns: pa.Schema, part: str) -> str:
     """Returns a schema made from columns: as text, for Protobuf as the serialized file in base64."""
     form = _form(records, columns, part)
     name = _type_name(records, part)
@@ -373,7 +375,7 @@ def _frame(number: int) -> bytes:
     return bytes([MAGIC]) + number.to_bytes(4)
 
 
-def _registered(records: TopicRecords, subject: str, text: str, kind: str) -> int:
+def _register(records: TopicRecords, subject: str, text: str, kind: str) -> int:
     from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -383,10 +385,10 @@ def _registered(records: TopicRecords, subject: str, text: str, kind: str) -> in
     except SchemaRegistryError as error:
         if error.http_status_code not in (409, 422):
             raise
-        raise _refused(records, subject, error.error_message) from None
+        raise _refusal(records, subject, error.error_message) from None
 
 
-def _refused(records: TopicRecords, subject: str, why: str) -> ConfigError:
+def _refusal(records: TopicRecords, subject: str, why: str) -> ConfigError:
     return ConfigError(
         f"the registry refuses the schema of topic {records.topic!r} for the subject {subject!r}",
         why=why,
@@ -394,11 +396,11 @@ def _refused(records: TopicRecords, subject: str, why: str) -> ConfigError:
     )
 
 
-def _latest(registry: Registry, subject: str, form: str, kind: str, columns: pa.Schema) -> _Writer:
+def _writer_of_latest(registry: Registry, subject: str, form: str, kind: str, columns: pa.Schema) -> _Writer:
     client = client_of(registry)
     serialized = "serialized" if form == "protobuf" else None
     try:
-        with answering(registry):
+        with errors_of_registry(registry):
             found = client.get_version(subject, "latest", fmt=serialized)
     except Unreadable as error:
         raise ConfigError(
@@ -406,9 +408,9 @@ def _latest(registry: Registry, subject: str, form: str, kind: str, columns: pa.
             why=str(error),
             do="register one, or let the sink do it: schemas='register'",
         ) from None
-    given = found.schema.schema_type or "AVRO"
-    if given != kind:
-        raise ConfigError(f"the latest schema of the subject {subject!r} is {given}, and not {kind}")
+    latest_kind = found.schema.schema_type or "AVRO"
+    if latest_kind != kind:
+        raise ConfigError(f"the latest schema of the subject {subject!r} is {latest_kind}, and not {kind}")
     references = references_of(client, found.schema, serialized)
     return _writer_of(
         form, str(found.schema.schema_str), references, columns, _frame(cast("int", found.schema_id)), subject
@@ -420,22 +422,27 @@ def _writer_of_file(records: TopicRecords, columns: pa.Schema) -> _Writer:
     assert file is not None
     if records.format == "avro":
         return _writer_of("avro", file.content.decode(), (), columns, b"", file.path)
-    reader = ProtobufReader(files_of(file.path, file.content), records.message)
-    return _of_message(reader, (), columns, b"", file.path)
+    reader = ProtobufReader(files_in_descriptor(file.path, file.content), records.message)
+    return _protobuf_writer(reader, (), columns, b"", file.path)
 
 
 def _writer_of(
-    form: str, text: str, references: Sequence[tuple[str, str]], columns: pa.Schema, frame: bytes, whose: str | None
+    form: str,
+    text: str,
+    references: Sequence[tuple[str, str]],
+    columns: pa.Schema,
+    frame: bytes,
+    schema_origin: str | None,
 ) -> _Writer:
-    """Returns a writer for a schema. ``whose``: the subject or file of the schema; None if it was made from the
+    """Returns a writer for a schema. ``schema_origin``: the subject or file of the schema; None if it was made from the
     columns."""
     if form in ("json", "json_schema"):
         return partial(_json_values, frame)
     if form == "avro":
-        return _avro_writer(text, [each for _, each in references], columns, frame, whose)
+        return _avro_writer(text, [each for _, each in references], columns, frame, schema_origin)
     file = serialized_file(text, "windbolt-written.proto")
     reader = ProtobufReader([*files_of_references(references), file])
-    return _of_message(reader, (0,), columns, frame + indexes_in_bytes((0,)) if frame else b"", whose)
+    return _protobuf_writer(reader, (0,), columns, frame + indexes_in_bytes((0,)) if frame else b"", schema_origin)
 
 
 def _json_values(frame: bytes, rows: pa.Table) -> list[bytes]:
@@ -445,12 +452,18 @@ def _json_values(frame: bytes, rows: pa.Table) -> list[bytes]:
 # Avro.
 
 
-def _avro_writer(text: str, references: Sequence[str], columns: pa.Schema, frame: bytes, whose: str | None) -> _Writer:
-    made = parsed_with(text, references)
-    if whose is not None:
-        names = {str(each["name"]) for each in made.schema["fields"]} if _is_record(made.schema) else set()
-        _refuse_fields(columns, names, whose)
-    fit, schema = fit_of(made), made.schema
+def _avro_writer(
+    text: str, references: Sequence[str], columns: pa.Schema, frame: bytes, schema_origin: str | None
+) -> _Writer:
+    parsed_schema = parse_avro_with(text, references)
+    if schema_origin is not None:
+        names = (
+            {str(each["name"]) for each in parsed_schema.schema["fields"]}
+            if _is_record(parsed_schema.schema)
+            else set()
+        )
+        _refuse_fields(columns, names, schema_origin)
+    fit, schema = fit_of(parsed_schema), parsed_schema.schema
     plain = [(each.name, plain_maker(each.type)) for each in columns]
 
     def write(rows: pa.Table) -> list[bytes]:
@@ -472,11 +485,11 @@ def _is_record(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "record"
 
 
-def _refuse_fields(columns: pa.Schema, fields: set[str], whose: str) -> None:
+def _refuse_fields(columns: pa.Schema, fields: set[str], schema_origin: str) -> None:
     unknown = [name for name in columns.names if name not in fields]
     if unknown:
         raise ConfigError(
-            f"the schema of {whose!r} has no field {', '.join(map(repr, unknown))}",
+            f"the schema of {schema_origin!r} has no field {', '.join(map(repr, unknown))}",
             why=f"its fields are {', '.join(sorted(fields))}",
             do="let a bolt before the sink leave the columns out, or rename them",
         )
@@ -497,20 +510,20 @@ def plain_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _plain_struct(parts: Mapping[str, Callable[[Any], Any]], value: dict[str, Any]) -> dict[str, Any]:
-    made = {name: parts[name](value[name]) for name in parts if value[name] is not None}
-    return {**value, **made}
+    converted = {name: parts[name](value[name]) for name in parts if value[name] is not None}
+    return {**value, **converted}
 
 
 def _plain_map(
     named: bool, key: Callable[[Any], Any] | None, item: Callable[[Any], Any] | None, pairs: list[tuple[Any, Any]]
 ) -> Any:
-    made = [
+    converted = [
         (name if key is None else key(name), one if one is None or item is None else item(one)) for name, one in pairs
     ]
     if not named:
-        return [{"key": name, "value": one} for name, one in made]
-    entries = dict(made)
-    if len(entries) < len(made):
+        return [{"key": name, "value": one} for name, one in converted]
+    entries = dict(converted)
+    if len(entries) < len(converted):
         raise Misfit("a map that has a key twice")
     return entries
 
@@ -518,17 +531,17 @@ def _plain_map(
 # Protobuf.
 
 
-def _of_message(
-    reader: ProtobufReader, variant: tuple[int, ...], columns: pa.Schema, frame: bytes, whose: str | None
+def _protobuf_writer(
+    reader: ProtobufReader, variant: tuple[int, ...], columns: pa.Schema, frame: bytes, schema_origin: str | None
 ) -> _Writer:
-    made = reader.class_of(variant)
-    if whose is not None:
-        _refuse_fields(columns, {each.name for each in made.DESCRIPTOR.fields}, whose)
+    message_class = reader.class_of(variant)
+    if schema_origin is not None:
+        _refuse_fields(columns, {each.name for each in message_class.DESCRIPTOR.fields}, schema_origin)
 
     def write(rows: pa.Table) -> list[bytes]:
         values: list[bytes] = []
         for row in rows.to_pylist():
-            message = made()
+            message = message_class()
             _fill(message, row)
             values.append(frame + message.SerializeToString(deterministic=True))
         return values
@@ -613,30 +626,30 @@ def _keys(records: TopicRecords, rows: pa.Table) -> pa.Array:
     """Returns the keys of rows; null if all key columns are null."""
     form = records.key_form(rows.schema)
     if form in ("text", "binary"):
-        return pa.array(_whole(rows.column(0)).cast(pa.binary()))
+        return pa.array(_one_array(rows.column(0)).cast(pa.binary()))
     if form in ("int", "long"):
-        numbers = _whole(rows.column(0))
+        numbers = _one_array(rows.column(0))
         size = 4 if form == "int" else 8
         data = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(f">i{size}").tobytes()
         edges = pa.array(np.arange(len(numbers) + 1, dtype=np.int32) * size)
-        made = pa.Array.from_buffers(pa.binary(), len(numbers), [None, edges.buffers()[1], pa.py_buffer(data)])
-        return pc.if_else(numbers.is_valid(), made, pa.scalar(None, pa.binary()))
-    values = _encoded(_writer(records, rows.schema, "key", os.getpid()), rows)
-    given = np.logical_or.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in rows.columns])
-    return pc.if_else(pa.array(given), values, pa.scalar(None, pa.binary()))
+        keys = pa.Array.from_buffers(pa.binary(), len(numbers), [None, edges.buffers()[1], pa.py_buffer(data)])
+        return pc.if_else(numbers.is_valid(), keys, pa.scalar(None, pa.binary()))
+    values = _encode_column(_writer(records, rows.schema, "key", os.getpid()), rows)
+    is_given = np.logical_or.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in rows.columns])
+    return pc.if_else(pa.array(is_given), values, pa.scalar(None, pa.binary()))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WHOLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_QUALIFIED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def checked_type_name(given: str) -> str:
     """Returns a user's name for the type of records or messages. Raises ConfigError."""
-    if not isinstance(given, str) or not _WHOLE.fullmatch(given):
+    if not isinstance(given, str) or not _QUALIFIED_NAME.fullmatch(given):
         raise ConfigError(f"message={given!r:.60} is no name of a type", do="write it like 'shop.Order'")
     return given
 
@@ -647,7 +660,7 @@ def name_for(topic: str, part: str) -> str:
     return f"{'_' if name[:1].isdigit() else ''}{name}{'' if part == 'value' else '_key'}"
 
 
-def _named(name: str, what: str) -> str:
+def _checked_field_name(name: str, what: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"column {name!r} cannot be a field of {what}",
@@ -657,7 +670,7 @@ def _named(name: str, what: str) -> str:
     return name
 
 
-def _no_field(kind: pa.DataType, name: str, what: str, why: str) -> ConfigError:
+def _impossible_field(kind: pa.DataType, name: str, what: str, why: str) -> ConfigError:
     return ConfigError(
         f"column {name!r}, {type_name(kind)}, cannot be a field of {what}",
         why=why,
@@ -687,7 +700,7 @@ def avro_schema(columns: pa.Schema, name: str) -> str:
 
 
 def _avro_field(column: pa.Field, within: str) -> dict[str, Any]:
-    name = _named(column.name, "Avro")
+    name = _checked_field_name(column.name, "Avro")
     return {"name": name, "type": ["null", _avro_type(column.type, f"{within}_{name}")], "default": None}
 
 
@@ -709,7 +722,7 @@ def _avro_type(kind: pa.DataType, name: str) -> Any:  # noqa: PLR0911 - one for 
         return {"type": "array", "items": _avro_type(pair, name)}
     found = next((avro for is_kind, avro in _AVRO if is_kind(kind)), None)
     if found is None:
-        raise _no_field(kind, name, "Avro", "Avro has no such type")
+        raise _impossible_field(kind, name, "Avro", "Avro has no such type")
     return found
 
 
@@ -795,12 +808,12 @@ def _holds_times(fields: Any) -> bool:
 def _add_fields(message: Any, fields: Any, path: str) -> None:
     """Adds fields, numbered by position, so that a column added at the end is a compatible change."""
     for number, each in enumerate(fields, 1):
-        name, kind = _named(each.name, "Protobuf"), each.type
+        name, kind = _checked_field_name(each.name, "Protobuf"), each.type
         if _kinds.is_map(kind):
             _add_map(message, name, kind, number, path)
         elif _kinds.is_list(kind):
             if _kinds.is_list(kind.value_type) or _kinds.is_map(kind.value_type):
-                raise _no_field(kind, name, "Protobuf", "a list of lists or maps is nothing that it has")
+                raise _impossible_field(kind, name, "Protobuf", "a list of lists or maps is nothing that it has")
             _add_field(message, name, kind.value_type, number, path).label = 3
         else:
             field = _add_field(message, name, kind, number, path)
@@ -824,7 +837,7 @@ def _add_field(message: Any, name: str, kind: pa.DataType, number: int, path: st
     else:
         found = next((proto for is_kind, proto in _PROTO if is_kind(kind)), None)
         if found is None:
-            raise _no_field(kind, name, "Protobuf", "Protobuf has no such type")
+            raise _impossible_field(kind, name, "Protobuf", "Protobuf has no such type")
         field.type = getattr(FieldDescriptorProto, f"TYPE_{found}")
     return field
 
@@ -834,13 +847,13 @@ def _add_map(message: Any, name: str, kind: pa.DataType, number: int, path: str)
 
     key = kind.key_type
     if not (is_text(key) or _kinds.is_signed_integer(key) or _kinds.is_boolean(key)):
-        raise _no_field(kind, name, "Protobuf", "the keys of its maps are texts, whole numbers or booleans")
+        raise _impossible_field(kind, name, "Protobuf", "the keys of its maps are texts, whole numbers or booleans")
     if _kinds.is_list(kind.item_type) or _kinds.is_map(kind.item_type):
-        raise _no_field(kind, name, "Protobuf", "the values of its maps are no lists and no maps")
+        raise _impossible_field(kind, name, "Protobuf", "the values of its maps are no lists and no maps")
     entry = "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")) + "Entry"
-    made = message.nested_type.add(name=entry)
-    made.options.map_entry = True
-    _add_field(made, "key", key, 1, f"{path}.{entry}").label = 1
-    _add_field(made, "value", kind.item_type, 2, f"{path}.{entry}").label = 1
+    entry_type = message.nested_type.add(name=entry)
+    entry_type.options.map_entry = True
+    _add_field(entry_type, "key", key, 1, f"{path}.{entry}").label = 1
+    _add_field(entry_type, "value", kind.item_type, 2, f"{path}.{entry}").label = 1
     field = message.field.add(name=name, number=number, json_name=name, label=3)
     field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f"{path}.{entry}"

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from topologies.io.messages.avro_schema import long_at
 from topologies.io.messages.message import Misfit, Unreadable
-from topologies.io.topics.shapes import Leaf, Mapped, Repeated, Shape, Struct
+from topologies.io.topics.shapes import Leaf, ListShape, MapShape, Shape, StructShape
 from windowing.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ def pool_of(files: Sequence[bytes]) -> DescriptorPool:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     pool = descriptor_pool.DescriptorPool()
-    known = set()
+    known_files = set()
     for name in WELL_KNOWN:
         module: Any = importlib.import_module(f"google.protobuf.{name}_pb2")
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-        known.add(module.DESCRIPTOR.name)
+        known_files.add(module.DESCRIPTOR.name)
     for serialized in files:
         try:
             file = descriptor_pb2.FileDescriptorProto.FromString(serialized)
-            if file.name not in known:
+            if file.name not in known_files:
                 pool.AddSerializedFile(serialized)
-                known.add(file.name)
+                known_files.add(file.name)
         except Exception as error:  # protobuf raises several kinds
             raise ConfigError(
                 f"a descriptor of Protobuf cannot be read: {error}",
@@ -64,7 +64,7 @@ def pool_of(files: Sequence[bytes]) -> DescriptorPool:
     return pool
 
 
-def files_of(path: str, content: bytes) -> list[bytes]:
+def files_in_descriptor(path: str, content: bytes) -> list[bytes]:
     """Returns the files in a compiled descriptor, each after those that it imports. Raises ConfigError."""
     from google.protobuf import descriptor_pb2
 
@@ -157,10 +157,10 @@ class ProtobufReader:
         self._kinds = _kinds_of_fields()
         self._file = self._pool.FindFileByName(descriptor_pb2.FileDescriptorProto.FromString(files[-1]).name)
         self._classes: dict[tuple[int, ...], Any] = {}
-        self._shapes: dict[tuple[int, ...], Struct] = {}
-        self._only = None if message is None else self._named(message, files)
+        self._shapes: dict[tuple[int, ...], StructShape] = {}
+        self._only_message = None if message is None else self._find_message(message, files)
 
-    def _named(self, message: str, files: Sequence[bytes]) -> Descriptor:
+    def _find_message(self, message: str, files: Sequence[bytes]) -> Descriptor:
         try:
             return self._pool.FindMessageTypeByName(message)
         except KeyError:
@@ -177,7 +177,7 @@ class ProtobufReader:
     def read(self, value: bytes, start: int) -> tuple[tuple[int, ...], Any]:
         """Returns the variant and the message in the bytes from ``start`` to the end. Raises Unreadable."""
         path: tuple[int, ...] = ()
-        if self._only is None:
+        if self._only_message is None:
             path, start = indexes_at(value, start)
         made = self._classes.get(path) or self.class_of(path)
         try:
@@ -205,8 +205,8 @@ class ProtobufReader:
         return self._classes[path]
 
     def _descriptor(self, path: tuple[int, ...]) -> Descriptor:
-        if self._only is not None:
-            return self._only
+        if self._only_message is not None:
+            return self._only_message
         found: Any = None
         messages = list(self._file.message_types_by_name.values())
         for index in path:
@@ -216,7 +216,7 @@ class ProtobufReader:
             messages = list(found.nested_types)
         return found
 
-    def _message(self, descriptor: Descriptor) -> Struct:
+    def _message(self, descriptor: Descriptor) -> StructShape:
         def fields() -> dict[str, Shape]:
             return {each.name: self._field(each) for each in descriptor.fields}
 
@@ -226,16 +226,18 @@ class ProtobufReader:
             return getattr(value, name) if name not in present or value.HasField(name) else None
 
         name = descriptor.full_name
-        return Struct(fields, get, whole=partial(_whole_text, name) if name in _TEXTS else _never)
+        return StructShape(fields, get, as_leaf=partial(_whole_text, name) if name in _TEXTS else _no_leaf)
 
     def _field(self, each: FieldDescriptor) -> Shape:
         if each.message_type is not None and each.message_type.GetOptions().map_entry:
-            of = each.message_type.fields_by_name
-            return Mapped(self._one(of["key"]), self._one(of["value"]), ordered=False)
-        one = self._one(each)
-        return Repeated(one) if each.is_repeated else one
+            entry_fields = each.message_type.fields_by_name
+            return MapShape(
+                self._single_shape(entry_fields["key"]), self._single_shape(entry_fields["value"]), ordered=False
+            )
+        one = self._single_shape(each)
+        return ListShape(one) if each.is_repeated else one
 
-    def _one(self, each: FieldDescriptor) -> Shape:
+    def _single_shape(self, each: FieldDescriptor) -> Shape:
         if each.message_type is not None:
             return _WRAPPERS.get(each.message_type.full_name) or self._message(each.message_type)
         if each.enum_type is not None:
@@ -243,7 +245,7 @@ class ProtobufReader:
         return Leaf(_LEAVES[self._kinds[each.type]])
 
 
-def _never(target: pa.DataType) -> None:
+def _no_leaf(target: pa.DataType) -> None:
     return None
 
 
@@ -290,10 +292,10 @@ def indexes_in_bytes(path: Sequence[int]) -> bytes:
     """Returns the indexes in the form in which they precede the message."""
     if list(path) == [0]:
         return b"\0"
-    return b"".join(map(_zigzagged, [len(path), *path]))
+    return b"".join(map(_zigzag_bytes, [len(path), *path]))
 
 
-def _zigzagged(number: int) -> bytes:
+def _zigzag_bytes(number: int) -> bytes:
     number = number << 1
     made = bytearray()
     while number > 0x7F:

@@ -35,26 +35,26 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Struct:
+class StructShape:
     """A record, an object or a message with named fields."""
 
     fields: Callable[[], Mapping[str, Shape]]
     get: Callable[[Any, str], Any] = lambda value, name: value.get(name)
     """Returns the value of a field, None if it is missing."""
-    whole: Callable[[pa.DataType], Leaf | None] = lambda target: None
+    as_leaf: Callable[[pa.DataType], Leaf | None] = lambda target: None
     """Returns the leaf by which the record can also be read as a single value of the declared type; None if it
     cannot."""
 
 
 @dataclass(frozen=True)
-class Repeated:
+class ListShape:
     """A list."""
 
     items: Shape
 
 
 @dataclass(frozen=True)
-class Mapped:
+class MapShape:
     """A map."""
 
     keys: Shape
@@ -64,60 +64,62 @@ class Mapped:
 
 
 @dataclass(frozen=True)
-class Union:
+class UnionShape:
     """A value of one of several types, which the class of its Python object tells."""
 
     branches: Sequence[tuple[tuple[type, ...], Shape]]
 
 
-Shape = Leaf | Struct | Repeated | Mapped | Union
+Shape = Leaf | StructShape | ListShape | MapShape | UnionShape
 
 NULL = Leaf(pa.null())
 
 
-class Column(NamedTuple):
+class Conversion(NamedTuple):
     """Conversion of values to an Arrow array, which ``conform_rows`` then converts to the declared type."""
 
     kind: pa.DataType
     make: Make | None
 
 
-def column_of(shape: Shape, target: pa.DataType, form: str | None = None) -> Column:
+def conversion_to(shape: Shape, target: pa.DataType, form: str | None = None) -> Conversion:
     """Returns the conversion for a declared column; ``form``: the declared form of its times.
 
     Raises Misfit if no value of the shape fits the declared type.
     """
     match shape:
         case Leaf():
-            column = _leaf(shape, target)
-        case Struct():
-            column = _struct(shape, target)
-        case Repeated():
-            column = _listed(shape, target)
-        case Mapped():
-            column = _mapped(shape, target)
-        case Union():
-            return _union(shape, target, form)
-    if not convertible(column.kind, target, form):
-        raise _impossible(type_name(column.kind) if _is_declarable(column.kind) else str(column.kind), target)
-    return column
+            conversion = _leaf_conversion(shape, target)
+        case StructShape():
+            conversion = _struct_conversion(shape, target)
+        case ListShape():
+            conversion = _list_conversion(shape, target)
+        case MapShape():
+            conversion = _map_conversion(shape, target)
+        case UnionShape():
+            return _union_conversion(shape, target, form)
+    if not convertible(conversion.kind, target, form):
+        raise _impossible(
+            type_name(conversion.kind) if _is_declarable(conversion.kind) else str(conversion.kind), target
+        )
+    return conversion
 
 
-def values_of(column: Column, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
+def convert_values(conversion: Conversion, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
     """Converts values for pyarrow. Returns them, with null for each value that does not fit, and the reasons by
     index."""
-    make = column.make
+    make = conversion.make
     if make is None:
         return list(values), {}
-    made: list[Any] = []
+    converted: list[Any] = []
     reasons: dict[int, str] = {}
     for index, value in enumerate(values):
         try:
-            made.append(None if value is None else make(value))
+            converted.append(None if value is None else make(value))
         except Misfit as misfit:
             reasons[index] = str(misfit.unwritable()).removeprefix("the event: ")
-            made.append(None)
-    return made, reasons
+            converted.append(None)
+    return converted, reasons
 
 
 def _impossible(given: str, target: pa.DataType) -> Misfit:
@@ -128,22 +130,22 @@ def _is_declarable(kind: pa.DataType) -> bool:
     return not _kinds.is_timestamp(kind) or kind.tz == "UTC"
 
 
-def _leaf(leaf: Leaf, target: pa.DataType) -> Column:
+def _leaf_conversion(leaf: Leaf, target: pa.DataType) -> Conversion:
     if leaf.number is not None and _kinds.is_integer(target):
-        return Column(leaf.number, None)
+        return Conversion(leaf.number, None)
     if leaf.text is not None and is_text(target):
-        return Column(pa.string(), leaf.text)
-    return Column(leaf.kind, leaf.make)
+        return Conversion(pa.string(), leaf.text)
+    return Conversion(leaf.kind, leaf.make)
 
 
-def _struct(shape: Struct, target: pa.DataType) -> Column:
-    leaf = shape.whole(target)
+def _struct_conversion(shape: StructShape, target: pa.DataType) -> Conversion:
+    leaf = shape.as_leaf(target)
     if leaf is not None:
-        return _leaf(leaf, target)
+        return _leaf_conversion(leaf, target)
     if not _kinds.is_struct(target):
         raise _impossible("a record", target)
     fields = shape.fields()
-    parts = {each.name: _column_at(fields.get(each.name, NULL), each.type, each.name) for each in target}
+    parts = {each.name: _conversion_at(fields.get(each.name, NULL), each.type, each.name) for each in target}
     get = shape.get
     kind = pa.struct([(name, part.kind) for name, part in parts.items()])
 
@@ -151,20 +153,20 @@ def _struct(shape: Struct, target: pa.DataType) -> Column:
         made = {}
         for name, part in parts.items():
             inner = get(value, name)
-            made[name] = inner if inner is None or part.make is None else _converted_at(part.make, inner, name)
+            made[name] = inner if inner is None or part.make is None else _convert_at(part.make, inner, name)
         return made
 
-    plain = shape.get is Struct.get and all(part.make is None for part in parts.values())
-    return Column(kind, None if plain else make)
+    plain = shape.get is StructShape.get and all(part.make is None for part in parts.values())
+    return Conversion(kind, None if plain else make)
 
 
-def _listed(shape: Repeated, target: pa.DataType) -> Column:
-    if _kinds.is_map(target) and isinstance(shape.items, Struct):
+def _list_conversion(shape: ListShape, target: pa.DataType) -> Conversion:
+    if _kinds.is_map(target) and isinstance(shape.items, StructShape):
         return _pairs(shape.items, target)
     if not _kinds.is_list(target):
         raise _impossible("a list", target)
-    item = _column_at(shape.items, target.value_type, "element")
-    return Column(pa.list_(item.kind), _each(item.make))
+    item = _conversion_at(shape.items, target.value_type, "element")
+    return Conversion(pa.list_(item.kind), _each(item.make))
 
 
 def _each(inner: Make | None) -> Make:
@@ -172,41 +174,44 @@ def _each(inner: Make | None) -> Make:
         return list
 
     def make(value: Any) -> list[Any]:
-        return [one if one is None else _converted_at(inner, one, index) for index, one in enumerate(value)]
+        return [one if one is None else _convert_at(inner, one, index) for index, one in enumerate(value)]
 
     return make
 
 
-def _mapped(shape: Mapped, target: pa.DataType) -> Column:
+def _map_conversion(shape: MapShape, target: pa.DataType) -> Conversion:
     if not _kinds.is_map(target):
         raise _impossible("a map", target)
-    key, item = _column_at(shape.keys, target.key_type, "key"), _column_at(shape.values, target.item_type, "value")
+    key, item = (
+        _conversion_at(shape.keys, target.key_type, "key"),
+        _conversion_at(shape.values, target.item_type, "value"),
+    )
     key_of, item_of, ordered = key.make, item.make, shape.ordered
 
     def make(value: Any) -> list[tuple[Any, Any]]:
         return [
             (
-                name if key_of is None else _converted_at(key_of, name, "key"),
-                one if one is None or item_of is None else _converted_at(item_of, one, str(name)),
+                name if key_of is None else _convert_at(key_of, name, "key"),
+                one if one is None or item_of is None else _convert_at(item_of, one, str(name)),
             )
             for name, one in (value.items() if ordered else sorted(value.items(), key=_key))
         ]
 
-    return Column(pa.map_(key.kind, item.kind), make)
+    return Conversion(pa.map_(key.kind, item.kind), make)
 
 
 def _key(entry: tuple[Any, Any]) -> Any:
     return entry[0]
 
 
-def _pairs(entry: Struct, target: pa.DataType) -> Column:
+def _pairs(entry: StructShape, target: pa.DataType) -> Conversion:
     """Returns the conversion of a list of records with a key and a value, as which maps without text keys are
     written."""
     fields = entry.fields()
     if set(fields) != {"key", "value"}:
         raise _impossible("a list", target)
-    key = _column_at(fields["key"], target.key_type, "key")
-    item = _column_at(fields["value"], target.item_type, "value")
+    key = _conversion_at(fields["key"], target.key_type, "key")
+    item = _conversion_at(fields["value"], target.item_type, "value")
 
     def make(value: Any) -> list[tuple[Any, Any]]:
         made = []
@@ -216,22 +221,22 @@ def _pairs(entry: Struct, target: pa.DataType) -> Column:
                 raise Misfit("a key of a map is null")
             made.append(
                 (
-                    name if key.make is None else _converted_at(key.make, name, "key"),
-                    inner if inner is None or item.make is None else _converted_at(item.make, inner, str(name)),
+                    name if key.make is None else _convert_at(key.make, name, "key"),
+                    inner if inner is None or item.make is None else _convert_at(item.make, inner, str(name)),
                 )
             )
         return made
 
-    return Column(pa.map_(key.kind, item.kind), make)
+    return Conversion(pa.map_(key.kind, item.kind), make)
 
 
-def _union(shape: Union, target: pa.DataType, form: str | None) -> Column:
+def _union_conversion(shape: UnionShape, target: pa.DataType, form: str | None) -> Conversion:
     """Returns the conversion for the branches that fit the declared type, if they share one Arrow type. A value of
     another branch does not fit."""
-    fitting: list[tuple[tuple[type, ...], Column]] = []
+    fitting: list[tuple[tuple[type, ...], Conversion]] = []
     for classes, branch in shape.branches:
         try:
-            fitting.append((classes, column_of(branch, target, form)))
+            fitting.append((classes, conversion_to(branch, target, form)))
         except Misfit:
             continue
     kinds = {column.kind for _, column in fitting}
@@ -244,17 +249,17 @@ def _union(shape: Union, target: pa.DataType, form: str | None) -> Column:
                 return value if column.make is None else column.make(value)
         raise Misfit(f"{value_and_type(value)} is of another type of the union than {type_name(target)}")
 
-    return Column(fitting[0][1].kind, make)
+    return Conversion(fitting[0][1].kind, make)
 
 
-def _column_at(shape: Shape, target: pa.DataType, name: str) -> Column:
+def _conversion_at(shape: Shape, target: pa.DataType, name: str) -> Conversion:
     try:
-        return column_of(shape, target)
+        return conversion_to(shape, target)
     except Misfit as misfit:
         raise misfit.inside(name) from None
 
 
-def _converted_at(make: Make, value: Any, step: str | int) -> Any:
+def _convert_at(make: Make, value: Any, step: str | int) -> Any:
     try:
         return make(value)
     except Misfit as misfit:
@@ -269,7 +274,7 @@ class Rows:
     """Values of one shape, and their positions among the records."""
 
     shape: Shape
-    places: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
     def array_of(self, field: pa.Field, form: str | None) -> tuple[pa.Array, dict[int, str]]:
@@ -279,25 +284,25 @@ class Rows:
         Raises Misfit.
         """
         shape, values = self.shape, self.values
-        if isinstance(shape, Struct) and shape.whole(field.type) is None:
+        if isinstance(shape, StructShape) and shape.as_leaf(field.type) is None:
             inner = shape.fields().get(field.name, NULL)
             get = shape.get
             values = [None if inner is NULL else get(value, field.name) for value in values]
             shape = inner
-        column = column_of(shape, field.type, form)
-        made, reasons = values_of(column, values)
+        column = conversion_to(shape, field.type, form)
+        converted, reasons = convert_values(column, values)
         try:
-            return pa.array(made, column.kind), reasons
+            return pa.array(converted, column.kind), reasons
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return _one_by_one(made, column.kind, reasons)
+            return _one_by_one(converted, column.kind, reasons)
 
 
-def _one_by_one(made: list[Any], kind: pa.DataType, reasons: dict[int, str]) -> tuple[pa.Array, dict[int, str]]:
+def _one_by_one(converted: list[Any], kind: pa.DataType, reasons: dict[int, str]) -> tuple[pa.Array, dict[int, str]]:
     """Returns an array of values; those of another type are null, with a reason by index."""
-    for index, value in enumerate(made):
+    for index, value in enumerate(converted):
         try:
             pa.array([value], kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             reasons[index] = f"{value_and_type(value)} is no {kind}, as the schema of the record says"
-            made[index] = None
-    return pa.array(made, kind), reasons
+            converted[index] = None
+    return pa.array(converted, kind), reasons

@@ -27,14 +27,14 @@ from topologies.graph.graph import Graph
 from topologies.io.file_spout import FileSpout
 from topologies.run.options import local_cores
 from topologies.spark.shipping import own_paths
-from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor, packed
+from topologies.spark.spark_tasks import SparkExecutor, TaskExecutor, pack_topology
 from topologies.spark.workers.processes import SPARE, WorkerDied
 from windowing.errors import ConfigError, WindboltError
 
 # Finds the input on which a worker died, by reading parts of its split in workers that may die.
 
 
-_MOST = 20
+_MOST_POISON = 20
 """Most poison rows and files per batch; finding each costs several workers."""
 
 
@@ -82,7 +82,7 @@ class _PoisonSearch:
         if not self._lives(row_numbers, self.source):
             return self._unreadable()
         numbers = self._run(row_numbers, self.source)
-        index = _first(len(numbers), lambda stop: not self._lives(ingest, replace(self.source, rows=(0, stop))))
+        index = _first_deadly(len(numbers), lambda stop: not self._lives(ingest, replace(self.source, rows=(0, stop))))
         if index is None or self._lives(ingest, replace(self.source, rows=(index, index + 1))):
             raise WorkerDied(
                 f"a worker process {self.how} on rows of {self.source.split.path} together, and on none of them alone",
@@ -97,7 +97,7 @@ class _PoisonSearch:
         header = header_lines(self.format)
         if has_lines(self.format) and self._lives(row_numbers, replace(self.source, lines=(0, header))):
             count = self._run(line_count, self.source)
-            line = _first(
+            line = _first_deadly(
                 count, lambda stop: not self._lives(row_numbers, replace(self.source, lines=(0, stop))), header
             )
             if line is not None and not self._lives(row_numbers, replace(self.source, lines=(line, line + 1))):
@@ -135,17 +135,17 @@ def _lives(pool: Pool, function: Callable[[Any, Context], Any], item: Any, conte
     return True
 
 
-def _first(count: int, dies_up_to: Callable[[int], bool], low: int = 0) -> int | None:
-    """Returns the first of ``count`` items, from ``low`` on, with which the worker dies; None if it never does."""
-    if low >= count or not dies_up_to(count):
+def _first_deadly(count: int, dies_up_to: Callable[[int], bool], start: int = 0) -> int | None:
+    """Returns the first of ``count`` items, from ``start`` on, with which the worker dies; None if it never does."""
+    if start >= count or not dies_up_to(count):
         return None
     high = count
-    while high - low > 1:
-        middle = (low + high) // 2
+    while high - start > 1:
+        middle = (start + high) // 2
         if dies_up_to(middle):
             high = middle
         else:
-            low = middle
+            start = middle
     return high - 1
 
 
@@ -159,9 +159,9 @@ class PoisonLog:
 
     def add(self, entry: PoisonInput, cause: WorkerDied) -> None:
         """Records one more poison input. Raises ``cause``, with an explanation, if there are too many."""
-        if len(self.entries) >= _MOST:
+        if len(self.entries) >= _MOST_POISON:
             raise WorkerDied(
-                f"a worker process {cause.how} on a further row of {entry.path}, after {_MOST} in this batch",
+                f"a worker process {cause.how} on a further row of {entry.path}, after {_MOST_POISON} in this batch",
                 why="so many cannot all be the fault of the rows; these are left out, and noted in the checkpoint",
                 do="look at what is on stderr, and fix the bolt or update the library that it comes from",
             ) from cause
@@ -219,11 +219,11 @@ class PoolExecutor:
         self.pool = SPARE.take(min(self.slots, cores), context.environment)
         self._spark = SparkExecutor(context)
         self._topology: Graph | None = None
-        self._sound = True
+        self._is_usable = True
 
     def load(self, topology: Graph) -> None:
         """Sets the topology of the following tasks; the workers prepare themselves meanwhile."""
-        self.pool.load(packed(topology), own_paths(), _widest(topology))
+        self.pool.load(pack_topology(topology), own_paths(), _widest(topology))
         self._topology = topology
 
     def map(self, function: Callable[[Any, Context], Any], items: Sequence[Any], context: Context) -> list[Any]:
@@ -231,7 +231,7 @@ class PoolExecutor:
         try:
             return self.pool.map(function, items, context)
         except BaseException:
-            self._sound = False
+            self._is_usable = False
             raise
 
     def task(
@@ -245,12 +245,12 @@ class PoolExecutor:
 
     def cancel(self) -> None:
         """Ends the workers, whatever they are doing."""
-        self._sound = False
+        self._is_usable = False
         self.pool.close()
 
     def close(self) -> None:
         """Leaves the workers to the next run, unless something failed or processes of a bolt remain."""
-        if self._sound and self.pool.has_no_children():
+        if self._is_usable and self.pool.has_no_children():
             SPARE.leave(self.pool)
         else:
             self.pool.close()
@@ -264,8 +264,8 @@ def threads_of_driver(context: SparkContext) -> int:
     return context.defaultParallelism if local is None else min(context.defaultParallelism, _cores(local[0]))
 
 
-def _cores(named: str) -> int:
-    return (os.cpu_count() or 1) if named == "*" else int(named)
+def _cores(master_cores: str) -> int:
+    return (os.cpu_count() or 1) if master_cores == "*" else int(master_cores)
 
 
 def _widest(topology: Graph) -> int:

@@ -43,7 +43,7 @@ class Offspring:
     def __init__(self) -> None:
         self._lock = Lock()
         self._process = os.getpid()
-        self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._thread: Thread | None = None
         self._reaper: subprocess.Popen[bytes] | None = None
         self._watched: dict[int, float] = {}
@@ -61,19 +61,19 @@ class Offspring:
     def call(self, function: Callable[[], Any]) -> Any:
         """Calls a function that starts a process, in the lasting thread; returns its result or raises its exception."""
         with self._lock:
-            self._here()
+            self._forget_parents_processes()
             if self._thread is None:
-                self._thread = Thread(target=_work, args=(self._asked,), name="windbolt-starter", daemon=True)
+                self._thread = Thread(target=_make_calls, args=(self._calls,), name="windbolt-starter", daemon=True)
                 self._thread.start()
         answer: Future[Any] = Future()
-        self._asked.put((function, answer))
+        self._calls.put((function, answer))
         return answer.result()
 
     def watch(self, leader: int, patience: float = 0.0) -> None:
         """Makes the reaper end the leader of a session, and all processes in it, at the latest ``patience`` seconds
         after the driver."""
         with self._lock:
-            self._here()
+            self._forget_parents_processes()
             self._watched[leader] = patience
             self._tell(f"+{leader} {patience}\n")
 
@@ -81,7 +81,7 @@ class Offspring:
         """Kills a leader and all processes in its session; the process that started it waits for it."""
         end_session(leader)
         with self._lock:
-            self._here()
+            self._forget_parents_processes()
             if self._watched.pop(leader, None) is not None:
                 self._tell(f"-{leader}\n")
 
@@ -104,16 +104,16 @@ class Offspring:
         lines = [f"+{leader} {patience}\n" for leader, patience in self._watched.items()]
         reaper.stdin.write("".join(lines).encode())
 
-    def _here(self) -> None:
+    def _forget_parents_processes(self) -> None:
         """Resets this object in a fork of the driver: thread, reaper and processes belong to the driver."""
         if self._process != os.getpid():
-            self._process, self._asked, self._thread = os.getpid(), SimpleQueue(), None
+            self._process, self._calls, self._thread = os.getpid(), SimpleQueue(), None
             self._reaper, self._watched = None, {}
 
 
-def _work(asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
+def _make_calls(calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
     while True:
-        function, answer = asked.get()
+        function, answer = calls.get()
         try:
             answer.set_result(function())
         except BaseException as error:
@@ -132,7 +132,7 @@ _POLL_SECONDS = 1.0
 """Seconds between checks of silent processes: one may have died and left its socket to a child."""
 _GRACE_SECONDS = 5.0
 """Seconds that a process has to end after closing its socket."""
-_KILLED = (signal.SIGKILL, signal.SIGTERM)
+_OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 """The signals that come from outside; a crashed process ends with another one."""
 
 
@@ -162,7 +162,7 @@ class WorkerPool:
         self._lock = Lock()
         self._closed = False
 
-    def like(self, other: WorkerPool) -> bool:
+    def is_configured_like(self, other: WorkerPool) -> bool:
         """True if the workers of both pools are configured alike."""
         own, others = ((pool.most, pool._environment, pool._folder) for pool in (self, other))
         return own == others
@@ -182,8 +182,8 @@ class WorkerPool:
         """
         if not items:
             return []
-        bare = replace(context, topology=cast("Graph", None))
-        job = pickle.dumps((function, bare), pickle.HIGHEST_PROTOCOL)
+        without_topology = replace(context, topology=cast("Graph", None))
+        job = pickle.dumps((function, without_topology), pickle.HIGHEST_PROTOCOL)
         results: dict[int, Any] = {}
         with self._lock:
             try:
@@ -243,8 +243,8 @@ class WorkerPool:
     def _wait_for_workers(self) -> list[_WorkerProcess]:
         """Waits up to ``_POLL_SECONDS`` for busy workers that have answered or died."""
         by_connection = {worker.connection: worker for worker in self._workers if worker.busy}
-        heard = wait(by_connection, _POLL_SECONDS)
-        workers = [by_connection[cast("Connection", connection)] for connection in heard]
+        readable = wait(by_connection, _POLL_SECONDS)
+        workers = [by_connection[cast("Connection", connection)] for connection in readable]
         return workers or [worker for worker in by_connection.values() if worker.process.poll() is not None]
 
     def _answer(
@@ -257,9 +257,9 @@ class WorkerPool:
             answer = worker.answer()
         except (EOFError, OSError):
             status = worker.end(_GRACE_SECONDS)
-            doing = None if index is None else f"in {_named(function, items[index])}{worker.where}"
+            doing = None if index is None else f"in {_task_in_words(function, items[index])}{worker.last_window}"
             self._workers.remove(worker)
-            death = self._died(status, doing, context.batch, on_window=bool(worker.where))
+            death = self._died(status, doing, context.batch, on_window=bool(worker.last_window))
             if isinstance(death, WorkerDied) and index is not None:
                 death.item, death.context = items[index], context
             raise death from None
@@ -274,8 +274,8 @@ class WorkerPool:
     def _died(self, status: int, doing: str | None, batch: int, *, on_window: bool) -> WindboltError:
         if self._closed:
             return WindboltError("the run was aborted", do=f"rerun: batch {batch} was not committed")
-        how, why = _end(status)
-        do = SMALLER if on_window and -status in _KILLED else FIX
+        how, why = _death_in_words(status)
+        do = SMALLER if on_window and -status in _OUTSIDE_SIGNALS else FIX
         if doing is None and status >= 0:
             why = "it could not start; what Python said is on stderr"
         return WorkerDied(
@@ -283,7 +283,7 @@ class WorkerPool:
             why=why,
             do=f"{do}: batch {batch} was not committed, and runs again",
             how=how,
-            transient=-status in _KILLED,
+            transient=-status in _OUTSIDE_SIGNALS,
         )
 
     def _dismiss(self, workers: Iterable[_WorkerProcess]) -> None:
@@ -299,7 +299,7 @@ class _WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs, TemporaryFile() as note:
             note.truncate(SIZE)
-            self.whereabouts = WorkerPosition(note.fileno())
+            self.position = WorkerPosition(note.fileno())
             numbers = (theirs.fileno(), os.getpid(), note.fileno())
             self.connection = Connection(ours.detach())
             try:
@@ -313,14 +313,14 @@ class _WorkerProcess:
                 )
             except BaseException:
                 self.connection.close()
-                self.whereabouts.close()
+                self.position.close()
                 raise
         self.topology = b""
         self.task: int | None = None
         """Index of the current item; None without one."""
         self.busy = False
         """True if an answer is expected."""
-        self.where = ""
+        self.last_window = ""
         """For an ended process: the window that it was working on, as text."""
         self._job = b""
         self._number = 0
@@ -333,10 +333,10 @@ class _WorkerProcess:
 
     def give(self, index: int, job: bytes, item: Any) -> None:
         """Sends a task."""
-        packed = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
-        fresh = None if job is self._job else job
+        item_bytes = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        new_job = None if job is self._job else job
         self.task, self._job = index, job
-        self._send(None, fresh, packed)
+        self._send(None, new_job, item_bytes)
 
     def answer(self) -> tuple[Any, TaskFailure | None] | None:
         """Returns the answer to the last message; None for a message that is not its answer. Raises EOFError or OSError
@@ -355,8 +355,8 @@ class _WorkerProcess:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
         OFFSPRING.end(self.process.pid)
-        self.where = self.whereabouts.words()
-        self.whereabouts.close()
+        self.last_window = self.position.words()
+        self.position.close()
         self.connection.close()
         return self.process.wait()
 
@@ -376,7 +376,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-def _named(function: Callable[..., Any], item: Any) -> str:
+def _task_in_words(function: Callable[..., Any], item: Any) -> str:
     """Returns a task as text: ``fire of revenue.2``."""
     name = getattr(function, "__name__", repr(function))
     if hasattr(item, "bolt") and hasattr(item, "task"):
@@ -384,12 +384,12 @@ def _named(function: Callable[..., Any], item: Any) -> str:
     return f"{name} of {item}"[:200]
 
 
-def _end(status: int) -> tuple[str, str]:
+def _death_in_words(status: int) -> tuple[str, str]:
     """Returns the kind of end of a process, and its meaning."""
     if status >= 0:
         return f"ended with status {status}", "something that a bolt called ended the whole process (os._exit)"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-    if -status in _KILLED:
+    if -status in _OUTSIDE_SIGNALS:
         return f"was killed ({name})", "somebody did that, or the system, for want of memory: local[N] has N workers"
     return f"crashed ({name})", "a library that is not Python's broke; what it was doing is on stderr"
 
@@ -397,15 +397,15 @@ def _end(status: int) -> tuple[str, str]:
 # Workers that a run leaves to the next one; like Spark's own, they end after a minute without work.
 
 
-_LONGEST = 60.0
+_SPARE_SECONDS = 60.0
 """Most seconds that workers wait for the next run."""
 
 
 class SparePool:
     """Holds one pool, if any, between runs."""
 
-    def __init__(self, longest: float = _LONGEST) -> None:
-        self.longest = longest
+    def __init__(self, seconds_kept: float = _SPARE_SECONDS) -> None:
+        self.seconds_kept = seconds_kept
         self._lock = Lock()
         self._pool: WorkerPool | None = None
         self._timer: Timer | None = None
@@ -414,7 +414,7 @@ class SparePool:
         """Returns the pool that an earlier run left, if it matches, else a new one."""
         pool = self._swap(None)
         wanted = WorkerPool(most, environment)
-        if pool is None or pool.like(wanted):
+        if pool is None or pool.is_configured_like(wanted):
             return pool or wanted
         pool.close()
         return wanted
@@ -441,7 +441,7 @@ class SparePool:
                 self._timer.cancel()
                 self._timer = None
             if pool is not None:
-                self._timer = Timer(self.longest, self._expired, [pool])
+                self._timer = Timer(self.seconds_kept, self._expired, [pool])
                 self._timer.daemon = True
                 self._timer.start()
         return before

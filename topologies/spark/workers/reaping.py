@@ -26,10 +26,10 @@ def end_session(leader: int) -> None:
     for _ in range(5):  # a process may start another one meanwhile
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
-        left = followers(leader)
-        if not left:
+        still_running = followers(leader)
+        if not still_running:
             return
-        for process in left:
+        for process in still_running:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
 
@@ -56,7 +56,7 @@ def main() -> None:
     """Waits for the end of the driver, then ends the processes that it started."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    driver, text, watched = int(sys.argv[1]), b"", dict[int, float]()
+    driver, partial_line, watched = int(sys.argv[1]), b"", dict[int, float]()
     while True:
         alive = os.getppid() == driver
         if not select.select([0], [], [], _POLL_SECONDS if alive else 0)[0]:
@@ -66,7 +66,7 @@ def main() -> None:
         chunk = os.read(0, 65536)
         if not chunk:
             break
-        *lines, text = (text + chunk).split(b"\n")
+        *lines, partial_line = (partial_line + chunk).split(b"\n")
         for line in lines:
             sign, leader, *patience = chr(line[0]), *line[1:].split()
             if sign == "+":

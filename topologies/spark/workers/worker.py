@@ -42,7 +42,7 @@ class Worker:
     """The state of a worker process: its topology, and the function and context of the current tasks."""
 
     def __init__(self) -> None:
-        self._packed = b""
+        self._packed_topology = b""
         self._topology: Graph | None = None
         self._job: tuple[Callable[[Any, Context], Any], Context] | None = None
 
@@ -50,26 +50,30 @@ class Worker:
         """Handles a message. The worker survives whatever a bolt raises, including ``sys.exit()``."""
         try:
             if topology is not None:
-                self._packed, self._topology, self._job = topology, None, None
+                self._packed_topology, self._topology, self._job = topology, None, None
                 with suppress(BaseException):  # the tasks will report it
-                    self._unpacked()
+                    self._unpack_topology()
             if item is None:
-                return _packed(number, None, None)
+                return _pickled_answer(number, None, None)
             if job is not None:
                 function, context = pickle.loads(job)
-                self._job = function, replace(context, topology=self._unpacked())
+                self._job = function, replace(context, topology=self._unpack_topology())
             assert self._job is not None
-            return _packed(number, in_this_process(partial(self._job[0], pickle.loads(item), self._job[1])), None)
+            return _pickled_answer(
+                number, in_this_process(partial(self._job[0], pickle.loads(item), self._job[1])), None
+            )
         except BaseException as error:
-            return _packed(number, None, TaskFailure.of(error, None if self._job is None else self._job[1].batch))
+            return _pickled_answer(
+                number, None, TaskFailure.of(error, None if self._job is None else self._job[1].batch)
+            )
 
-    def _unpacked(self) -> Graph:
+    def _unpack_topology(self) -> Graph:
         """Returns the topology, unpacked once; bolts are copied before use."""
         if self._topology is None:
-            paths, topology = pickle.loads(self._packed)
+            paths, topology = pickle.loads(self._packed_topology)
             # In the driver's order, so that a name means the same module there and here.
-            mine = [path for path in paths if os.path.exists(path)]
-            sys.path[:] = [*mine, *(path for path in sys.path if path not in mine)]
+            present_paths = [path for path in paths if os.path.exists(path)]
+            sys.path[:] = [*present_paths, *(path for path in sys.path if path not in present_paths)]
             self._topology = pickle.loads(topology)
         return self._topology
 
@@ -84,8 +88,8 @@ def main() -> None:
     connection = Connection(socket)
     # A child must not answer in place of this worker, nor hide this worker's end from the driver.
     os.register_at_fork(after_in_child=connection.close)
-    asked: SimpleQueue[bytes] = SimpleQueue()
-    Thread(target=_listen, args=(connection, asked), daemon=True).start()
+    messages: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_listen, args=(connection, messages), daemon=True).start()
     # Imported now, so that the first task need not wait.
     import pyarrow as pa
 
@@ -98,18 +102,18 @@ def main() -> None:
 
     worker = Worker()
     while True:
-        answer = worker.answer(*pickle.loads(asked.get()))
+        answer = worker.answer(*pickle.loads(messages.get()))
         try:
             connection.send_bytes(answer)
         except OSError:
             os._exit(0)
 
 
-def _listen(connection: Connection, asked: SimpleQueue[bytes]) -> None:
+def _listen(connection: Connection, messages: SimpleQueue[bytes]) -> None:
     """Receives messages; when the driver ends, the current task ends too, before it writes any more."""
     try:
         while True:
-            asked.put(connection.recv_bytes())
+            messages.put(connection.recv_bytes())
     except (EOFError, OSError):
         os._exit(0)
 
@@ -151,7 +155,7 @@ def _hear_no_signals() -> None:
     os.register_at_fork(before=hold_back, after_in_parent=let_through, after_in_child=hear)
 
 
-def _packed(number: int, result: Any, failure: TaskFailure | None) -> bytes:
+def _pickled_answer(number: int, result: Any, failure: TaskFailure | None) -> bytes:
     return pickle.dumps((os.getpid(), number, result, failure), pickle.HIGHEST_PROTOCOL)
 
 

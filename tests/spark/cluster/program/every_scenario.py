@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from topologies.scenarios.scenario_model import Loaded, load
+from topologies.scenarios.scenario_model import LoadedScenario, load
 from topologies.spark.classic_session import open_session
 from topologies.spark.spark_replay import replay_on_spark
 
@@ -22,7 +22,7 @@ def main(master: str, *files: str) -> None:
     for folder in sorted({str(Path(file).parent) for file in files}):
         os.chdir(folder)  # where their topologies are
         loaded = [item for file in files if str(Path(file).parent) == folder for item in load(Path(file))]
-        chosen = [item.scenario for item in loaded if isinstance(item, Loaded)]
+        chosen = [item.scenario for item in loaded if isinstance(item, LoadedScenario)]
         answers = replay_on_spark(chosen, spark=spark)
         wrong |= {answer.name: answer.differences for answer in answers if not answer.ok}
         count += len(answers)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from topologies.engine.report import BatchReport
 from topologies.spark import source
-from topologies.spark.frame_sums import SummedFrame
+from topologies.spark.frame_sums import FrameAdder
 from windbolt import AggregateBolt, RunOptions, TopologyBuilder, aggregates, run_on_spark, sinks, spouts
 
 LATER = 1_714_564_875
@@ -71,14 +71,14 @@ def main(shared: str, master: str, *settings: str) -> None:
     orders = reader.parquet(f"{shared}/orders").where("ts IS NOT NULL")
     frame = orders.withColumn("user", dying(shared)("user", functions.col("ts").cast("long")))
     found: list[bool] = []
-    ingest = SummedFrame.ingest
+    ingest = FrameAdder.ingest
 
     def noted(*given: Any) -> Any:
         outputs = ingest(*given)
         found.append(outputs is not None)
         return outputs
 
-    with patch.object(SummedFrame, "ingest", noted):
+    with patch.object(FrameAdder, "ingest", noted):
         sums = added_up(frame, f"{shared}/frames/sums")
     with patch.object(source, "frame_sums", lambda topology: None):
         rows = added_up(frame, f"{shared}/frames/rows")
