@@ -625,7 +625,7 @@ class EventWatermarks:
         return marks
 
     def record_arrival(self, latest: int, clock: int) -> None:
-        """Record the latest arrival time of a batch, and the clock at its last event."""
+        """Record the latest arrival time of a batch, and the clock at its last event that has one."""
         sources = self.sources.state
         sources.arrived = latest if sources.arrived is None else max(sources.arrived, latest)
         sources.arrived_at = clock

@@ -158,6 +158,8 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
         times, codes, closed_until = _decide_by_watermark(node, events)
     if node.event_time and events.closed_until > NONE:
         codes, closed_until = _decide_by_timeout(node, events, admission_context, times, codes, closed_until)
+    if node.event_time and node.has_lulls:
+        evaluate_before = _first_behind_closed_windows(times, codes, closed_until)
     if admission_context.closed_early is not None:
         is_missed = is_accepted(codes) & admission_context.closed_early.windows_closed(times, events.keys, closed_until)
         codes = np.where(is_missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
@@ -172,6 +174,8 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
     is_in_gap = None if node.without_queue else in_gap(node.eviction, node.trigger, times)
     if is_in_gap is not None:
         codes = np.where(is_in_gap & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
+    if node.may_get_rows_at_no_time:
+        codes = np.where((times == FOREVER) & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     marks = events.marks.of_source if node.admission.per_input else events.marks.of_bolt
     return Decisions(
         times=times,
@@ -203,6 +207,17 @@ def _decide_by_watermark(
         times, codes = np.where(is_of_input, own_times, times), np.where(is_of_input, own_codes, codes)
         closed_until = np.where(is_of_input, own_closed_until, closed_until)
     return times, codes, closed_until
+
+
+def _first_behind_closed_windows(
+    times: NDArray[np.int64], codes: NDArray[np.int8], closed_until: NDArray[np.int64]
+) -> list[int]:
+    """Returns the indices of the events before which silences that are over must be reported: an event that is taken
+    behind closed windows would prevent them."""
+    behind = np.flatnonzero(is_accepted(codes) & (times < closed_until))
+    _, firsts = np.unique(closed_until[behind], return_index=True)
+    indices: list[int] = behind[np.sort(firsts)].tolist()
+    return indices
 
 
 def late_by_open_sessions(node: WindowedNode) -> bool:

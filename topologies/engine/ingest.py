@@ -152,7 +152,9 @@ class WindowedInputs:
         elif node.event_time and not node.brings_time[input_index] and rows.times is not None:
             events = (codes != Decision.INVALID) & (codes != Decision.WATERMARK)
             skew = int((rows.times - times)[events].max()) if events.any() else None
-        progress = InputProgress(latest, skew, timed_rows.latest_arrival, rows.clock, rows.clock)
+        arrival = timed_rows.latest_arrival
+        clock_of_arrival = None if arrival is None else rows.clock
+        progress = InputProgress(latest, skew, arrival, rows.clock, rows.clock, clock_of_arrival)
         self._ledger.note_progress(node, input_index, progress)
 
     def _leave_to_tasks(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:

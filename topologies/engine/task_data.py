@@ -250,6 +250,8 @@ class InputProgress:
     """The clock when the first event came."""
     last_clock: int | None = None
     """The clock when the last event came."""
+    arrival_clock: int | None = None
+    """The clock when the last event with an arrival time came."""
 
     def merge(self, other: InputProgress) -> InputProgress:
         """Returns the combined progress."""
@@ -259,6 +261,7 @@ class InputProgress:
             latest_arrival=_choose(max, self.latest_arrival, other.latest_arrival),
             first_clock=_choose(min, self.first_clock, other.first_clock),
             last_clock=_choose(max, self.last_clock, other.last_clock),
+            arrival_clock=_choose(max, self.arrival_clock, other.arrival_clock),
         )
 
 

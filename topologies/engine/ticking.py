@@ -221,8 +221,8 @@ def _follow_events(
         assert input_progress.last_clock is not None
         marks_around = watermarks.advance_by_events(read_arrivals(store, order), input_progress.last_clock)
         marks = _write_marks(store, progress.context, marks_around)
-    if input_progress.latest_arrival is not None and input_progress.last_clock is not None:
-        watermarks.record_arrival(input_progress.latest_arrival, input_progress.last_clock)
+    if input_progress.latest_arrival is not None and input_progress.arrival_clock is not None:
+        watermarks.record_arrival(input_progress.latest_arrival, input_progress.arrival_clock)
     return marks
 
 

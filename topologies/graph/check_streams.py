@@ -24,7 +24,7 @@ from topologies.graph.groupings import FieldsGrouping, GlobalGrouping, Grouping,
 from windowing.bolts.bolt import StatefulTaskBolt
 from windowing.durations import Count, Duration
 from windowing.errors import ConfigError
-from windowing.settings.kinds import Session, SlidingLog, Snapshot, WindowKind
+from windowing.settings.kinds import Lull, Session, SlidingLog, Snapshot, WindowKind
 from windowing.settings.panes import RETRACT
 from windowing.settings.rules import NO_COLUMN, LateAction, LateBy
 from windowing.timestamps import is_time
@@ -229,11 +229,11 @@ def lateness_errors(bolt: CheckedBolt) -> Iterator[ConfigError]:
             "by window there is no earliest time that is in time, to which an event could be moved",
             "use with_lateness(by='watermark'), or divert or drop them",
         )
-    if settings.watermark_per_key and any(kind.merges for kind in settings.kinds):
+    if settings.watermark_per_key and any(kind.merges or isinstance(kind, Lull) for kind in settings.kinds):
         yield bolt.error(
-            "has a watermark for each key, and judges by window which events of sessions are late",
-            "a session that has closed fires before a late event beside it is taken: in the midst of a batch, and by "
-            "the watermark of its key alone",
+            "has a watermark for each key, and judges by window which events of sessions or silences are late",
+            "what has closed fires before a late event beside it is taken: in the midst of a batch, and by the "
+            "watermark of its key alone",
             "use with_lateness(by='watermark'), or one watermark for all keys",
         )
     others = [kind for kind in settings.kinds if not kind.edges_known]

@@ -19,6 +19,7 @@ from policies.assigners import (
     CountedWindows,
     GridsTogether,
     GridWindows,
+    LullWindows,
     SessionWindows,
     SlidingLogWindows,
     WindowAssigner,
@@ -573,6 +574,18 @@ class WindowedNode:
         """The sliding log, if that is its only kind of window; it includes its end, whatever the bounds. Else None."""
         only = self.assigners[0] if len(self.assigners) == 1 else None
         return only if isinstance(only, SlidingLogWindows) else None
+
+    @cached_property
+    def may_get_rows_at_no_time(self) -> bool:
+        """True if rows of windows without an end (SI-29) may come to windows of time, which hold none of them."""
+        kinds = self.bolt.settings.kinds
+        of_time = any(not kind.counts and not kind.of_temporal_join for kind in kinds)
+        return self.event_time and of_time and any(self.origins)
+
+    @property
+    def has_lulls(self) -> bool:
+        """True if it reports silences of keys, which events that come later may not prevent."""
+        return any(isinstance(each, LullWindows) for each in self.assigners)
 
     @cached_property
     def closes_after_end(self) -> bool:

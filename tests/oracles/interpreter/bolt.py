@@ -33,7 +33,7 @@ from tests.oracles.interpreter.values import (
 )
 from windowing.durations import Duration
 from windowing.settings import WindowSettings
-from windowing.settings.kinds import Calendar, Hopping
+from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import SOURCE, Arrival, LateAction, LateBy, WatermarkCombiner
 from windowing.timestamps import show
@@ -466,7 +466,7 @@ class Bolt:
         for place in range(len(self.kinds)):
             self.formed.setdefault((event.key, place), windows_of(self, event.key, place))
         try:
-            held = [windows.let_in(event) for windows in self.all_of(event.key)]
+            held = [] if self.is_at_no_time(event) else [each.let_in(event) for each in self.all_of(event.key)]
         except Refused:
             self.accepted.remove(event)
             self.diverted.append((str(self.rules.refused_stream), event.fields))
@@ -476,6 +476,10 @@ class Bolt:
             self.gone.add(event)
             return "unwindowed"
         return ""
+
+    def is_at_no_time(self, event: Event) -> bool:
+        """ "Bounds": the row of a window without an end, which no window of time holds."""
+        return event.time == FOREVER and not all(isinstance(each, None | CountByStart | Onset) for each in self.kinds)
 
     # ---- edges
 

@@ -127,6 +127,8 @@ class Fixed(Kind):
         if isinstance(self.kind, Snapshot | Onset):  # "Bounds": for points one instant; of a join the begin of a life
             start = event.time - int(self.holds_end)
             return [(start, start + 1)]
+        if event.time == FOREVER:  # the row of a window without an end
+            return []
         return [span for span in self.grid(event.time, event.until) if self.holds(event, *span)]
 
     def holds(self, event: Event, start: int, end: int) -> bool:

@@ -30,7 +30,7 @@ from windbolt import AggregateBolt, Snapshot, TopologyBuilder, TopologyError, ag
         ),
         (
             {"session": {"gap": "5s"}, "substreams": "k", "late_by": "window"},
-            "a watermark for each key, and judges by window which events of sessions are late",
+            "a watermark for each key, and judges by window which events of sessions or silences are late",
         ),
         (
             {"length": 2, "sliding": 3, "key": "k", "message_id_field": "m"},
