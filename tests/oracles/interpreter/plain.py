@@ -105,7 +105,7 @@ class Keeping:
         place = task, self.key_of(row)
         number, last = self.states.get(place, INITIAL)
         number += 1
-        self.states[place] = (number, [*last[-1:], row.fields["id"]]) if row.fields["v"] else INITIAL
+        self.states[place] = (number, [*last[-1:], row.fields["id"]]) if row.fields["v"] != 0 else INITIAL
         fields = {**passed(row.fields), "id": f"{self.name}{number}:{row.fields['id']}"}
         for stream in ("default", "odd") if number % 2 else ("default",):
             yield stream, replace(row, fields=fields, place=None)
