@@ -707,10 +707,10 @@ OF_ITS_PARTS = {
     "Aggregate.finish", "PaneTrigger.due", "Preset.changes", "Preset.but", "Preset.with_rules", "ConsoleSink.check",
     "DiscardSink.check", "FileSink.check", "FunctionSink.check", "KafkaSink.check", "KafkaSink.check_columns",
     "MemorySink.check", "TableSink.check", "FileSpout.outputs", "FileSpout.row_schema", "FileSpout.files",
-    "FileSpout.listed",
+    "FileSpout.list_files",
     "FileSpout.cut", "FileSpout.batches", "KafkaSpout.outputs", "MemorySpout.outputs", "MemorySpout.tables",
     "FrameSpout.outputs", "EvictionPolicy.window_start", "FileSpout.partition_of", "Partition.of", "Partition.cast",
-    "Partition.applied", "Policy.start", "QueuedEvent.row",
+    "Partition.apply_to", "Policy.start", "QueuedEvent.row",
     "Events.slice", "Events.take", "Events.sorted", "Events.by_stream", "Events.concat",
     *(f"Spout.{name}" for name in ("open", "read", "acknowledge", "close")),  # users write them, windbolt calls them
     *(f"PartitionedSpout.{name}" for name in ("open", "partitions", "begin", "end", "read", "acknowledge", "close")),

@@ -127,7 +127,7 @@ def test_rows_bad_records_and_accounts_are_those_of_the_rows_themselves(
     for tasks in ("pool", "spark"):
         spark.conf.set(TASKS, tasks)
         try:
-            with watched() as added_up, patch.multiple(frame_sums, _REST=0, _LONG_REST=0):
+            with watched() as added_up, patch.multiple(frame_sums, _SKIPPED_BATCHES=0, _SKIPPED_AFTER_FAILURE=0):
                 assert_same(answers(kafka, topic, **asked), expected)
         finally:
             spark.conf.unset(TASKS)

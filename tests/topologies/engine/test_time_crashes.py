@@ -148,6 +148,6 @@ def test_what_only_the_tasks_of_a_step_needed_does_not_stay(name: str, keep: int
     step = MicroBatch(topology(name, 1), FileCheckpoint(str(tmp_path), keep=keep), InProcessExecutor())
     for number, table in enumerate(batches(3)[:12]):
         step.run(BatchPlan(number, TimeAdvance(1_000_000 * number), [TableSource("events", table, 0)]))
-        kept = {segment for manifest in step.checkpoint._kept for segment in manifest.segments()}  # type: ignore[attr-defined]
+        kept = {segment for manifest in step.checkpoint._kept_manifests for segment in manifest.segments()}  # type: ignore[attr-defined]
         lying = {f"{path.parent.name}/{path.name}" for path in (tmp_path / "segments").rglob("*.arrow")}
         assert not {segment for segment in lying - kept if segment < batch_key(number, False)}

@@ -61,7 +61,7 @@ def windows(draw: st.DrawFn) -> Json:
 @st.composite
 def sessions(draw: st.DrawFn) -> Json:
     touching, longest = draw(st.booleans()), draw(st.none() | st.none() | durations(3, 12))
-    session = {"gap": draw(durations(0 if touching and longest is None else 1, 6)), "touching": touching}
+    session = {"gap": draw(durations(1, 6)), "touching": touching}
     return session if longest is None else {**session, "max_duration": longest}
 
 

@@ -281,7 +281,7 @@ def nobody() -> Path:
     raise RuntimeError("Could not determine home directory.")
 
 
-def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_jar_is_fetch_once_and_must_be_what_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from topologies.spark import java as pinned
 
     asked: list[str] = []
@@ -290,7 +290,7 @@ def test_a_jar_is_fetched_once_and_must_be_what_it_was(monkeypatch: pytest.Monke
         asked.append(address)
         return b"a jar"
 
-    monkeypatch.setattr(pinned, "_fetched", fetched)
+    monkeypatch.setattr(pinned, "_fetch", fetched)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     digest = hashlib.sha256(b"a jar").hexdigest()
     (tmp_path / "good.txt").write_text(f"{digest}  a/b/b-1.jar\n\n")

@@ -224,7 +224,7 @@ PLACES = [
     for attribute, owner in (
         ("_write", PulledFiles), ("plan", FileJournal), ("commit", FileJournal), ("run", MicroBatch),
         ("acknowledge", Parts), ("read", Parts), ("end", Parts), ("partitions", Parts), ("open", Parts),
-        ("acknowledge", PulledFiles), ("_planned", None),
+        ("acknowledge", PulledFiles), ("_first_plan", None),
     )
     for number in (0, 3)
     for after in (False, True)

@@ -367,7 +367,7 @@ def test_what_is_kept_for_all_keys_of_a_task_is_found() -> None:
 def test_asking_an_eviction_about_events_beyond_the_firing_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 1 of the issue, put back."""
     asked = UserEvictionWalk._evict_each
-    monkeypatch.setattr(UserEvictionWalk, "_evict_each", lambda self, stop: asked(self, len(self._held)))
+    monkeypatch.setattr(UserEvictionWalk, "_evict_each", lambda self, stop: asked(self, len(self._tracked)))
     error = found(eviction=All(), trigger=Third())
     assert "has other windows when batches end elsewhere" in str(error)
     assert len(error.events) == 4
