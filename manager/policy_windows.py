@@ -196,7 +196,7 @@ class PolicyWindows:
         """
         fired_or_forgotten = list[_FiredWindow | _ForgottenUnit]()
         units = self._units(frontier)
-        stored_texts = self.records.caches_of(list(units))
+        stored_texts = self.records.state_texts(list(units))
         for (unit, (low, high, key)), stored_text in zip(units.items(), stored_texts, strict=True):
             fired_or_forgotten.extend(self._evaluate_unit(unit, low, high, key, stored_text, frontier))
         # The sort is stable: windows of a unit stay in order.

@@ -139,7 +139,7 @@ def dense_is_cheaper(
 def merge_overlapping(
     slices: DenseSlices, starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], list[State], NDArray[np.int64]]]:
-    """Merge slices into windows. Window i is the slices from ``first[i]`` up to ``last[i]``; both arrays ascend.
+    """Merge slices into windows. Window i is the slices from ``starts[i]`` to before ``stops[i]``; both arrays ascend.
 
     Yields arrays with an entry per result row, in order of window and key: window, key, states, number of events.
     """

@@ -518,7 +518,7 @@ def fire_by_rule(evaluation: Evaluation, trigger: RuleTrigger, key: Sequence[str
     arguments = arrivals.rule_arguments(trigger.rule)
     blocks = np.flatnonzero(has_new)
     block_numbers = blocks.tolist()
-    caches = evaluation.key_states.caches_of([arrivals.keys[block] for block in block_numbers])
+    caches = evaluation.key_states.state_texts([arrivals.keys[block] for block in block_numbers])
     for block, key_value, cache in zip(block_numbers, arrivals.key_values(blocks, key), caches, strict=True):
         RuleWindow(evaluation, trigger, timeout, block, key_value, cache).walk(arguments)
 

@@ -131,12 +131,12 @@ def advance_keys(
 # Idleness: the clock advances a watermark when no event comes.
 
 
-def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: Iterable[int]) -> int | None:
+def idle_end(rule: IdleRule, timeout: int, clock: int, clock_at_last: int, ends: Iterable[int]) -> int | None:
     """Returns the end of the last window that the idle timeout closes; None if it closes none. All times are in
     microseconds.
 
-    ``ends``: the ends of the open windows with events; windows without events are not closed, as their events may still
-    come.
+    ``clock_at_last``: the clock when the last event came. ``ends``: the ends of the open windows with events; windows
+    without events are not closed, as their events may still come.
 
     AFTER_WINDOW_END closes a window ``timeout`` after its end or after the last arrival, whichever is later (AT-17), or
     up to one step of the clock later. MAX_REMAINING closes it ``timeout`` after the last arrival, but not before its
@@ -144,7 +144,7 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, last_arrival: int, ends: 
     one of a microsecond.
     """
     timeout = max(timeout, 1)
-    if clock - last_arrival < timeout:
+    if clock - clock_at_last < timeout:
         return None
     limit = clock - timeout if rule is IdleRule.AFTER_WINDOW_END else clock
     return max((end for end in ends if end <= limit), default=None)
@@ -221,7 +221,7 @@ def is_accepted_on_arrival(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
 def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
     """Returns a mask of the events in gaps between windows; ``last``: the end of the last window that begins before
     each event. ``holds_start``: True if windows hold their start."""
-    between: NDArray[np.bool_] = last < times + holds_start
+    between: NDArray[np.bool_] = last < times + holds_start  # a microsecond more: its own start is in a window
     return between
 
 
@@ -263,8 +263,8 @@ class Admission:
     holds_start: bool = False
     """True if windows include their start and not their end."""
     admits_behind_watermark: bool = False
-    """True if an event behind the watermark is admitted when it is not behind the mark of its input, partition or key,
-    and one of its windows is open."""
+    """True if an event behind the watermark is admitted under two conditions: it is not behind the mark of its input,
+    partition or key, and one of its windows is open."""
 
     def closed_until_at(self, watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the time up to which windows are closed at each watermark; both in microseconds."""

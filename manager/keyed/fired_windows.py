@@ -146,7 +146,7 @@ class PaneDecisions:
             return OpenPanes(states, np.zeros(count, np.bool_), owners)
         if merging:
             owners[kind_rows], split = _match_covered(states, before)
-            states.repaired[split] = 1  # else nothing but another event changes the edges of a session
+            states.repaired[split] = 1  # only a repair cuts a session that has fired
         else:
             owners[kind_rows] = _match_equal(states, before)
         matched_rows = np.flatnonzero(owners[kind_rows] >= 0)

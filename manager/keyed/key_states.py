@@ -83,8 +83,8 @@ class KeyStates:
         row = self._row(key)
         return None if row is None else self._record(row)
 
-    def caches_of(self, keys: Sequence[int]) -> list[str]:
-        """Returns the caches of these keys; "" for a key without a cache."""
+    def state_texts(self, keys: Sequence[int]) -> list[str]:
+        """Returns the stored states of these keys as texts; "" for a key without one."""
         if self._table is None:
             stored: dict[int, str] = {}
         else:

@@ -42,7 +42,7 @@ class FieldKind(Enum):
     KEYS = "keys"
     """One row per key, with the columns of the key. A row moves to the task of its key."""
     CODES = "codes"
-    """Rows with the code of a key in the column ``by``. A row moves to the task of its key."""
+    """Rows with the code of a key in the column ``key_column``. A row moves to the task of its key."""
     OWN = "own"
     """Rows of a user's state. If the user has declared their keys (``state_keys``), a row moves to the task of its
     key."""

@@ -400,8 +400,8 @@ SinkNote = dict[str, Any]
 def note_sinks(files: SealedFolder, topology: Graph, batch: int) -> None:
     """Adds the sinks of a topology to the note of earlier sinks; ``batch``: the last committed one.
 
-    Sinks that the topology no longer has are recorded with the last batch that may have written there. Later files in
-    their folders belong to others.
+    A sink that the topology no longer has is recorded with the last batch whose files in its folder are its own: one
+    more than the last committed, which may have begun. Later files there belong to others.
 
     No rows depend on this note, so a damaged one is rewritten. If it lacks an earlier sink, that sink's files are found
     when the sink is used again (``commit.refuse_later_files``).

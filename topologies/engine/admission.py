@@ -65,7 +65,7 @@ class Incoming:
     codes: NDArray[np.int8]
     """Code of the ``Decision`` about each event, from its arrival time alone."""
     marks: Marks
-    closed_until: int = NONE
+    idle_closed_until: int = NONE
     """Windows that end up to this time are closed by the idle timeout, whatever the watermark is (AT-17)."""
     keys: NDArray[np.int64] | None = None
     """Code of each event's key (``KeyCodes``), or the key's hash if no decision depends on the key."""
@@ -156,9 +156,9 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
         codes = np.where(is_late, np.int8(Decision.LATE_AT_ADMISSION), codes)
     elif node.event_time:
         times, codes, closed_until = _decide_by_watermark(node, events)
-    if node.event_time and events.closed_until > NONE:
+    if node.event_time and events.idle_closed_until > NONE:
         codes, closed_until = _decide_by_timeout(node, events, admission_context, times, codes, closed_until)
-    if node.event_time and node.has_lulls:
+    if node.event_time and node.reports_silences:
         evaluate_before = _first_behind_closed_windows(times, codes, closed_until)
     if admission_context.closed_early is not None:
         is_missed = is_accepted(codes) & admission_context.closed_early.windows_closed(times, events.keys, closed_until)
@@ -212,8 +212,11 @@ def _decide_by_watermark(
 def _first_behind_closed_windows(
     times: NDArray[np.int64], codes: NDArray[np.int8], closed_until: NDArray[np.int64]
 ) -> list[int]:
-    """Returns the indices of the events before which silences that are over must be reported: an event that is taken
-    behind closed windows would prevent them."""
+    """Returns the indices of the events before which the silences that are over must be reported.
+
+    Such an event is accepted although windows that end later than its time have closed. If it were added first, it
+    would fall into a silence that is over, and undo it.
+    """
     behind = np.flatnonzero(is_accepted(codes) & (times < closed_until))
     _, firsts = np.unique(closed_until[behind], return_index=True)
     indices: list[int] = behind[np.sort(firsts)].tolist()
@@ -255,7 +258,7 @@ def _watermark_minus_lateness(node: WindowedNode, events: Incoming) -> NDArray[n
     closed sessions, whichever is later. NONE if only the session decides."""
     if node.bolt.settings.late_by_session:
         return np.full(len(events.times), NONE)
-    return np.maximum(node.admission.minus_allowed_lateness(events.marks.of_bolt), events.closed_until)
+    return np.maximum(node.admission.minus_allowed_lateness(events.marks.of_bolt), events.idle_closed_until)
 
 
 def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
@@ -267,7 +270,7 @@ def gaps_of_sessions(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
 def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     """Returns, for each event, the time up to which windows were closed when the event came."""
     closed_until = node.admission.closed_until_at(events.marks.of_bolt)
-    return closed_until if events.closed_until == NONE else np.maximum(closed_until, events.closed_until)
+    return closed_until if events.idle_closed_until == NONE else np.maximum(closed_until, events.idle_closed_until)
 
 
 def _decide_by_timeout(
@@ -279,7 +282,7 @@ def _decide_by_timeout(
     closed_until: NDArray[np.int64],
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     """Decides again about events whose windows the idle timeout has closed (AT-17)."""
-    closed_until, last_end = np.maximum(closed_until, events.closed_until), node.last_end
+    closed_until, last_end = np.maximum(closed_until, events.idle_closed_until), node.last_end
     if last_end is not None:
         is_missed = is_accepted(codes) & node.admission.windows_closed(
             times, last_end(times, events.ends), closed_until

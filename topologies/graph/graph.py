@@ -583,8 +583,8 @@ class WindowedNode:
         return self.event_time and of_time and any(self.origins)
 
     @property
-    def has_lulls(self) -> bool:
-        """True if it reports silences of keys, which events that come later may not prevent."""
+    def reports_silences(self) -> bool:
+        """True if it reports silences of keys. An event that comes when a silence is over does not undo it."""
         return any(isinstance(each, LullWindows) for each in self.assigners)
 
     @cached_property

@@ -294,13 +294,11 @@ class Retractions:
         return {stream: writer.add(pa.concat_tables(tables)) for stream, tables in parts.items()}
 
     def _superseded(self, kind: int, rows_by_window: Mapping[Span, object], start: int, end: int) -> list[Span]:
-        """Returns the windows of a key that this window replaces: it is equal to them, contains them, or is contained
-        in them."""
+        """Returns the windows of a key that this window replaces: itself; of sessions, all that it shares a time with,
+        since it was merged from them or cut from them."""
         if not self._merging[kind]:
             return [(start, end)] if (start, end) in rows_by_window else []
-        return [
-            span for span in rows_by_window if span[0] < end and start < span[1]
-        ]  # windows of a key overlap only then
+        return [span for span in rows_by_window if span[0] < end and start < span[1]]
 
     def _load(self, stream: str, table: pa.Table) -> None:
         idents = np.stack([table.column(name).to_numpy() for name in RETRACTION_COLUMNS], axis=1)

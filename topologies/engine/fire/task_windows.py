@@ -127,7 +127,7 @@ def _incoming(
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
     return Incoming(
         rows, streams, times, codes, marks,
-        closed_until=item.admit.closed_until,
+        idle_closed_until=item.admit.closed_until,
         keys=keys,
         ends=_column(rows, END_COLUMN),
         end_edges=_column(rows, END_EDGE_COLUMN),
