@@ -203,7 +203,9 @@ def test_a_run_that_ends_anywhere_has_each_record_in_its_sums_once(
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(("limit", "value"), [("_MEMORY_DIVISOR", 1 << 24), ("_PATIENCE_MS", 0)], ids=["memory", "time"])
+@pytest.mark.parametrize(
+    ("limit", "value"), [("_MEMORY_DIVISOR", 1 << 24), ("_PATIENCE_MS", 0)], ids=["memory", "time"]
+)
 def test_records_that_the_driver_has_no_time_or_memory_to_add_up_are_read_anew(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
