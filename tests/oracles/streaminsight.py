@@ -227,13 +227,12 @@ def _answer(query: _Query) -> Expected:
 
 
 def _over(query: _Query, early: _EarlyEnd, passed: float | None) -> bool:
-    """Whether no start edge can come for it any more: not even one that is cut to begin at its end."""
+    """Whether no start edge can come for it any more: not even one that begins at its end, or is cut to begin there."""
     own = query.inputs[early.stream].cti
     if passed == FOREVER:
         return True
-    last = early.end + 1 if query.settings.get("policy") == "adjust" else early.end  # a start can be cut to its end
-    if own is None or own < last:
+    if own is None or own <= early.end:
         return False
-    if passed is None or passed < last:
+    if passed is None or passed <= early.end:
         raise Unsaid("an end edge that its own input has passed, and another has not")
     return True

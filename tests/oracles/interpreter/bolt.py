@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.oracles.interpreter import panes
 from tests.oracles.interpreter.kinds import Counted, Fixed, Kind, kinds_of, waits_past_the_end, windows_of
-from tests.oracles.interpreter.own import Refused
+from tests.oracles.interpreter.own import Own, Refused
 from tests.oracles.interpreter.times import Times
 from tests.oracles.interpreter.values import (
     FOREVER,
@@ -612,9 +612,10 @@ class Bolt:
         at = None if at is None else at - self.rules.allowed_lateness.micros - int(self.waits)
         if not fires:
             return most(at, self.by_idleness)
-        past = int(self.rules.trigger is not None)  # moments of policies are due once time is past them
-        ends = (each.window.end + past for each in self.emitted)
-        return most(at, self.by_idleness, self.latest_event, *ends)  # decision 4: the last window's end, or event
+        ends = (each.window.end for each in self.emitted)
+        calls = (each.last_call for each in self.formed.values() if isinstance(each, Own))
+        past = (each + 1 for each in calls if each is not None)  # a moment of policies is over when time is past it
+        return most(at, self.by_idleness, self.latest_event, *ends, *past)  # decision 4: the last window's end, or event
 
     # ---- firing
 

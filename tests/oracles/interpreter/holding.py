@@ -167,14 +167,20 @@ def hold(drawn: Iterable[Drawn], *, stop_at: int = 10**9, small: bool = True) ->
 
 
 def differs(made: Json, variant: str) -> list[str]:
-    """How the product's answer differs from the interpreter's."""
-    case = as_topology(made)
+    """How the product's answer differs from the interpreter's; an error of either is a difference."""
     try:
-        if variant == "split" and may_be_split(case):
-            return list(split(made, case))
-        drove = driven_by(made, case, variant)
+        return unlike(made, variant)
+    except Unsaid:
+        raise
     except Exception as error:
         return [f"{type(error).__name__}: {str(error)[:200]}"]
+
+
+def unlike(made: Json, variant: str) -> list[str]:
+    case = as_topology(made)
+    if variant == "split" and may_be_split(case):
+        return list(split(made, case))
+    drove = driven_by(made, case, variant)
     mine = play(case, Assigned(case, drove), drove.repairs)
     found = list(unlike_stop(mine.stopped, drove.stopped))
     return found or [*compared(mine, drove.answer, variant), *beside(mine, drove)]
@@ -429,7 +435,7 @@ def alike(one: str, other: str) -> bool:
 
 def close(one: str, other: str) -> bool:
     try:
-        return math.isclose(float(one), float(other), rel_tol=1.1e-8)
+        return math.isclose(float(one), float(other), rel_tol=1.1e-8, abs_tol=1e-12)  # a difference of 0, by parts
     except ValueError:
         return False
 

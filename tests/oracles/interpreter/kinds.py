@@ -598,6 +598,8 @@ class Counted(Formed):
         self.passed: int | None = None
         self.now: int | None = None
         """How far time has come; None before the first watermark."""
+        self.known: set[Event] = set()
+        """The events that had come then."""
         self.by_count = isinstance(self.rules.slide, Count)
         self.length: Any = self.rules.length
         slide: Any = self.rules.slide
@@ -608,7 +610,8 @@ class Counted(Formed):
         return self.now is not None and self.now >= FOREVER
 
     def settled(self) -> list[Event]:
-        return in_order(event for event in self.events if self.now is not None and event.time <= self.now)
+        now = -FOREVER if self.now is None else self.now
+        return in_order(event for event in self.events if event in self.known and event.time <= now)
 
     def close(self) -> list[Window]:
         now = self.bolt.time(self.key)
@@ -619,7 +622,7 @@ class Counted(Formed):
             and not self.rules.key
         ):
             return []  # what came at the watermark is looked at once a tick has moved it
-        self.now = now
+        self.now, self.known = now, set(self.events)
         found = self.at_counts() if self.by_count else self.at_ends()
         for window in found:
             self.shown.update(window.events)

@@ -13,7 +13,7 @@ from typing import Any
 
 from policies.protocol import forget_after
 from tests.oracles.interpreter.kinds import Kind, next_time
-from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order, least
+from tests.oracles.interpreter.values import FOREVER, Event, Json, Over, Window, in_order, least, most
 from windowing.settings.triggers import Capacity, CountTrigger, DailyByRule, DailyTrigger, TriggerCall
 
 
@@ -66,6 +66,7 @@ class Own(Kind):
         self.waiting: list[Event] = []
         self.due: list[Window] = []
         self.ended = False
+        self.last_call: int | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -150,6 +151,7 @@ class Own(Kind):
 
     def answer(self, given: Any, moment: int | None = None) -> None:
         """A window, up to the event or the moment; ``Fire.BEFORE`` leaves what is exactly there to the next one."""
+        self.last_call = most(self.last_call, self.at.time)
         if given is False:
             return
         stop, at = len(self.told), self.at
