@@ -91,7 +91,7 @@ class UnitRecord:
     """The reference of the last firing for which the eviction policy has chosen events."""
     evicted_count: int = 0
     """Number of events up to the firing of ``evicted``."""
-    touched: int | None = None
+    last_event_time: int | None = None
     """Time of the unit at its last event."""
     wake_at: int | None = None
     """The moment that the trigger has set as ``wake_at``."""

@@ -77,8 +77,8 @@ class _TrackedUnit:
     @property
     def end(self) -> int | None:
         """The time in microseconds at which the unit is forgotten unless an event comes before."""
-        touched = self.record.touched
-        return None if touched is None or self._forget_after is None else touched + self._forget_after
+        last_event_time = self.record.last_event_time
+        return None if last_event_time is None or self._forget_after is None else last_event_time + self._forget_after
 
     def count_before_end(self, times: NDArray[np.int64]) -> int:
         """Returns the number of events that come before the unit is forgotten, and records the time of the last of
@@ -87,10 +87,12 @@ class _TrackedUnit:
         if self._forget_after is None or not len(times):
             return len(times)
         unit_times = times if record.time is None else np.maximum(times, record.time)
-        silences = np.diff(unit_times, prepend=unit_times[:1] if record.touched is None else record.touched)
+        silences = np.diff(
+            unit_times, prepend=unit_times[:1] if record.last_event_time is None else record.last_event_time
+        )
         too_long = silences > self._forget_after
         count = int(too_long.argmax()) if too_long.any() else len(times)
-        record.touched = int(unit_times[count - 1]) if count else record.touched
+        record.last_event_time = int(unit_times[count - 1]) if count else record.last_event_time
         return count
 
 

@@ -31,16 +31,15 @@ class SourcesState:
     """The mark of each input that imports the marks of another input."""
     idle: list[str] = field(default_factory=list)
     """Sources that are excluded because they are idle."""
-    seen_at: dict[str, int] = field(default_factory=dict)
+    last_event_clocks: dict[str, int] = field(default_factory=dict)
     """The clock at which each source last delivered."""
     started: int | None = None
     """The clock of the first batch."""
-    heard_at: int | None = None
+    last_event_clock: int | None = None
     """The clock of the last batch with events."""
-    arrived: int | None = None
-    """The latest arrival time."""
-    arrived_at: int | None = None
-    """The clock of the batch of ``arrived``."""
+    latest_arrival: int | None = None
+    latest_arrival_clock: int | None = None
+    """The clock of the batch of ``latest_arrival``."""
 
 
 @dataclass
@@ -56,8 +55,9 @@ class WatermarkState:
     earlier than the former one."""
     ticked_at: int | None = None
     """The clock of the last tick."""
-    forced: int | None = None
-    """End of the last window that the idle timeout closed."""
+    idle_closed_until: int | None = None
+    """Time up to which windows have closed although the watermark is earlier: by the idle timeout, or at the end of the
+    streams. None if only the watermark has closed windows."""
     sources: SourcesState = field(default_factory=SourcesState)
     """The marks of the sources, if the watermark is made from events."""
 
@@ -299,7 +299,7 @@ class MarkSources:
                 source = source_name(stream, name)
                 if source not in self.state.marks:
                     self.state.marks[source] = MarkState()
-                    self.state.seen_at.setdefault(source, clock)
+                    self.state.last_event_clocks.setdefault(source, clock)
 
     def add_missing_inputs(self) -> None:
         """Register the inputs that have not delivered; arrivals of other inputs advance their marks."""
@@ -320,7 +320,7 @@ class MarkSources:
         # A silent input from another bolt keeps the watermark of that bolt.
         names = {name for name in names if not self.from_bolts[self.input_index(name)]}
         for source in sorted(names):
-            since = self.state.seen_at.get(source, self.state.started)
+            since = self.state.last_event_clocks.get(source, self.state.started)
             if clock - since >= timeout.micros and source not in self.state.idle:
                 self.state.idle.append(source)
 
@@ -513,7 +513,7 @@ class BatchWatermarks:
         index = sources.input_index(source)
         self._first_registering[index] = min(registered, self._first_registering.get(index, len(self._arrivals)))
         self.delivered.add(source)
-        sources.state.seen_at[source] = self._clock
+        sources.state.last_event_clocks[source] = self._clock
         if source in self._import_inputs:
             self._along_by_input[source] = along
         else:
@@ -604,7 +604,7 @@ class EventWatermarks:
     def advance_by_events(self, arrivals: ArrivalTimes, clock: int) -> MarksAround:
         """Process the events of a batch; return the marks around each event. ``clock``: the clock at the last event."""
         sources = self.sources
-        sources.state.heard_at = clock
+        sources.state.last_event_clock = clock
         self._record_start(clock)
         arrival_bounds = self._arrival_bounds(arrivals)
         if arrival_bounds is not None:
@@ -627,8 +627,8 @@ class EventWatermarks:
     def record_arrival(self, latest: int, clock: int) -> None:
         """Record the latest arrival time of a batch, and the clock at its last event that has one."""
         sources = self.sources.state
-        sources.arrived = latest if sources.arrived is None else max(sources.arrived, latest)
-        sources.arrived_at = clock
+        sources.latest_arrival = latest if sources.latest_arrival is None else max(sources.latest_arrival, latest)
+        sources.latest_arrival_clock = clock
 
     def move_time(
         self,
@@ -667,27 +667,29 @@ class EventWatermarks:
     def _advance_by_clock(self, clock: int) -> None:
         """Advance the watermark by the arrival time that is estimated from the clock (AZ-5)."""
         sources, late_tolerance = self.sources.state, self._late_tolerance
-        if late_tolerance is None or sources.arrived is None:
+        if late_tolerance is None or sources.latest_arrival is None:
             return
-        assert sources.arrived_at is not None
-        if clock > sources.arrived_at:
-            reached = estimate_arrival(sources.arrived, sources.arrived_at, clock) - late_tolerance
+        assert sources.latest_arrival_clock is not None
+        if clock > sources.latest_arrival_clock:
+            reached = estimate_arrival(sources.latest_arrival, sources.latest_arrival_clock, clock) - late_tolerance
             self.sources.raise_marks(set(), reached)
             self._emit(reached)
 
     def _close_idle_windows(self, clock: int, ends: Sequence[int]) -> None:
         """Advance the watermark to the end of the last window that the idle timeout closes (AT-17)."""
-        settings, heard_at = self.settings, self.sources.state.heard_at
-        if settings.idle_timeout is None or heard_at is None:
+        settings, last_event_clock = self.settings, self.sources.state.last_event_clock
+        if settings.idle_timeout is None or last_event_clock is None:
             return
-        end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, heard_at, ends)
-        if end is not None and (self.state.forced is None or end > self.state.forced):
-            self.state.forced = end
+        end = idle_end(settings.idle_rule, settings.idle_timeout.micros, clock, last_event_clock, ends)
+        if end is not None and (self.state.idle_closed_until is None or end > self.state.idle_closed_until):
+            self.state.idle_closed_until = end
             self._emit(end)
 
     def _arrival_bounds(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
         late_tolerance = self._late_tolerance
-        return None if late_tolerance is None else arrivals.lower_bounds(late_tolerance, self.sources.state.arrived)
+        return (
+            None if late_tolerance is None else arrivals.lower_bounds(late_tolerance, self.sources.state.latest_arrival)
+        )
 
     @property
     def _late_tolerance(self) -> int | None:

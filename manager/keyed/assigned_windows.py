@@ -470,7 +470,7 @@ class AssignedWindows:
     def _new_to_window(self, windows: WindowMembers, states: PaneStates) -> NDArray[np.bool_]:
         """Returns a mask of the members that are new to their window since its last firing."""
         assert self._events.evaluation is not None
-        shown_before = np.repeat(states.shown, np.diff(windows.offsets))
+        shown_before = np.repeat(states.last_evaluation, np.diff(windows.offsets))
         fresh: NDArray[np.bool_] = self._events.evaluation[windows.members] > shown_before
         return fresh
 

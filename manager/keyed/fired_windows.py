@@ -40,9 +40,9 @@ class PaneStates:
     """The code of the window's key; 0 without keys."""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    index: NDArray[np.int64]
+    firings: NDArray[np.int64]
     """The number of firings of the window so far."""
-    shown: NDArray[np.int64]
+    last_evaluation: NDArray[np.int64]
     """The number of the evaluation in which the window last fired, or -1; later events are new to the window."""
     on_time: NDArray[np.int64]
     """1 if the window has fired at its end, else 0."""
@@ -50,10 +50,10 @@ class PaneStates:
     """The clock in microseconds at the last firing; before the first firing, at the window's first event."""
     mark: NDArray[np.int64]
     """The watermark in microseconds at the same moment as ``clock``."""
-    shut: NDArray[np.int64]
+    closed_by_firing: NDArray[np.int64]
     """1 if a firing has closed the window before its end (``Panes(closes=True)``), so that it takes no more events;
     else 0."""
-    repaired: NDArray[np.int64]
+    has_repairs: NDArray[np.int64]
     """1 if events of the window have been repaired since its last firing, whose rows are then wrong, so that it fires
     without a trigger; else 0."""
 
@@ -82,7 +82,7 @@ class EvaluationTime:
     """The number and time of an evaluation of windows; times are in microseconds."""
 
     number: int
-    """The number of the evaluation; see ``PaneStates.shown``."""
+    """The number of the evaluation; see ``PaneStates.last_evaluation``."""
     clock: int
     watermark: int
     ended_until: int
@@ -132,13 +132,13 @@ class PaneDecisions:
             key=keys,
             start=starts,
             end=ends,
-            index=np.zeros(count, np.int64),
-            shown=np.full(count, -1, np.int64),
+            firings=np.zeros(count, np.int64),
+            last_evaluation=np.full(count, -1, np.int64),
             on_time=np.zeros(count, np.int64),
             clock=np.full(count, self.moment.clock, np.int64),
             mark=np.full(count, self.moment.watermark, np.int64),
-            shut=np.zeros(count, np.int64),
-            repaired=np.zeros(count, np.int64),
+            closed_by_firing=np.zeros(count, np.int64),
+            has_repairs=np.zeros(count, np.int64),
         )
         has_same_end = np.zeros(count, np.bool_)
         owners = np.full(len(self.before), -1)
@@ -146,15 +146,15 @@ class PaneDecisions:
             return OpenPanes(states, np.zeros(count, np.bool_), owners)
         if merging:
             owners[kind_rows], split = _match_covered(states, before)
-            states.repaired[split] = 1  # only a repair cuts a session that has fired
+            states.has_repairs[split] = 1  # only a repair cuts a session that has fired
         else:
             owners[kind_rows] = _match_equal(states, before)
         matched_rows = np.flatnonzero(owners[kind_rows] >= 0)
         owner, matched = owners[kind_rows[matched_rows]], before.take(matched_rows)
-        np.maximum.at(states.index, owner, matched.index)
-        np.maximum.at(states.shown, owner, matched.shown)
-        np.maximum.at(states.shut, owner, matched.shut)
-        np.maximum.at(states.repaired, owner, matched.repaired)
+        np.maximum.at(states.firings, owner, matched.firings)
+        np.maximum.at(states.last_evaluation, owner, matched.last_evaluation)
+        np.maximum.at(states.closed_by_firing, owner, matched.closed_by_firing)
+        np.maximum.at(states.has_repairs, owner, matched.has_repairs)
         np.minimum.at(states.clock, owner, matched.clock)
         np.minimum.at(states.mark, owner, matched.mark)
         same_end = ends[owner] == matched.end
@@ -186,7 +186,7 @@ class PaneDecisions:
         states.on_time[~ended] = 0
         if grown is not None and moment.lateness is not None:
             states.on_time[windows.fired_at_former_end & grown] = 0
-        revised = (states.repaired > 0) & (states.shut == 0) & (panes.mode is not PaneMode.DISCARDING)
+        revised = (states.has_repairs > 0) & (states.closed_by_firing == 0) & (panes.mode is not PaneMode.DISCARDING)
         on_time, late = self._at_end(states, fresh, sizes, ended, final, revised)
         early = ~ended & (self._fired_by_trigger(panes.early, states, fresh) | revised) & (not moment.within_batch)
         firing = early | on_time | late
@@ -195,17 +195,17 @@ class PaneDecisions:
         panes_fired = [
             Pane(index, TIMINGS[timing], last or panes.closes)
             for index, timing, last in zip(
-                states.index[firing].tolist(), timings[firing].tolist(), final[firing].tolist(), strict=True
+                states.firings[firing].tolist(), timings[firing].tolist(), final[firing].tolist(), strict=True
             )
         ]
-        states.index[firing] += 1
-        states.shown[firing] = moment.number
-        states.repaired[firing] = 0
+        states.firings[firing] += 1
+        states.last_evaluation[firing] = moment.number
+        states.has_repairs[firing] = 0
         states.on_time[on_time] = 1
         states.clock[firing] = moment.clock
         states.mark[firing] = moment.watermark
         if panes.closes:
-            states.shut[firing] = 1
+            states.closed_by_firing[firing] = 1
         self._kept.append(states.take(np.flatnonzero(~final)))
         self._closed |= (windows.owners >= 0) & final[windows.owners]
         return firing, panes_fired
@@ -221,7 +221,7 @@ class PaneDecisions:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns masks of the windows that fire at their end, and of the windows that fire again after their end: by
         the trigger for late events, or when they close with new events."""
-        panes, has_fired, takes_events = self.panes, states.on_time > 0, states.shut == 0
+        panes, has_fired, takes_events = self.panes, states.on_time > 0, states.closed_by_firing == 0
         at_first_end = takes_events & ended & ~has_fired
         if panes.at_end is not None:
             at_first_end &= sizes >= panes.at_end.value
@@ -236,8 +236,8 @@ class PaneDecisions:
         if trigger is None:
             return np.zeros(len(states), np.bool_)
         advanced = np.where(states.mark > NONE, self.moment.watermark - states.mark, 0)
-        windows = OpenWindows(fresh, self.moment.clock - states.clock, advanced, states.index)
-        fired: NDArray[np.bool_] = (states.shut == 0) & fires(trigger, windows)
+        windows = OpenWindows(fresh, self.moment.clock - states.clock, advanced, states.firings)
+        fired: NDArray[np.bool_] = (states.closed_by_firing == 0) & fires(trigger, windows)
         return fired
 
     def passed_before(self, ends: NDArray[np.int64], closed_at_arrival: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -291,7 +291,7 @@ def _match_covered(windows: PaneStates, before: PaneStates) -> tuple[NDArray[np.
     high = _count_open_before(np.lexsort((-is_before, np.where(is_open, starts, ends), keys)), len(windows))
     owner = order[np.minimum(low, len(order) - 1)]
     covers = (high == low + 1) & (windows.start[owner] <= before.start) & (before.end <= windows.end[owner])
-    split_windows = np.flatnonzero(~covers & (before.index > 0))
+    split_windows = np.flatnonzero(~covers & (before.firings > 0))
     steps = np.zeros(len(order) + 1, np.int64)
     np.add.at(steps, low[split_windows], 1)
     np.add.at(steps, high[split_windows], -1)
@@ -459,7 +459,7 @@ class ClosedEarly:
     """The windows of a task that a firing has closed before their end (``closes=True``)."""
 
     def __init__(self, states: PaneStates, assigners: Sequence[WindowAssigner]) -> None:
-        closed = states.take(np.flatnonzero(states.shut))
+        closed = states.take(np.flatnonzero(states.closed_by_firing))
         self._assigners, self._windows = (
             tuple(assigners),
             _closed_rows(closed.kind, closed.key, closed.start, closed.end),

@@ -24,7 +24,7 @@ from windowing.timestamps import show
 # Sealed files: small text files whose first line has the format and a checksum of the text.
 
 
-FORMAT = 14
+FORMAT = 15
 """The format of a checkpoint. Every change of the content of files needs a new format; other formats are refused."""
 
 _HEADER = re.compile(rb'\{"windbolt": (\d{1,9}), "crc32": "[0-9a-f]{8}"\}')

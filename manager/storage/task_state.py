@@ -74,7 +74,7 @@ class StateField:
     """The name of the field that holds a lower bound for all keys: a key without a row has this value in the columns
     ``floor_columns``."""
     floor_columns: tuple[str, ...] = ()
-    shown: str = ""
+    shown_name: str = ""
     """The name under which users see the field: a column of the table of tasks, or for stored rows the table
     (``state_tables``)."""
 
@@ -146,7 +146,7 @@ class DeclaredState:
     def fields_by_name(cls) -> Mapping[str, str]:
         """Maps the names of fields, and the names under which users see fields, to the names of fields."""
         field_by_shown_name = {
-            declaration.shown: name for name, declaration in cls.declarations().items() if declaration.shown
+            declaration.shown_name: name for name, declaration in cls.declarations().items() if declaration.shown_name
         }
         return {name: name for name in cls.declarations()} | field_by_shown_name
 
@@ -300,7 +300,7 @@ class QueueState(WindowsState):
     """The [start, stop) positions of the last window fired."""
     previous_frontier: int | None = value_field(merge=max, from_all_tasks=True)
     """The frontier of the last evaluation; None before the first."""
-    last_reference: int | None = value_field(merge=max, from_all_tasks=True, shown="last_end")
+    last_reference: int | None = value_field(merge=max, from_all_tasks=True, shown_name="last_end")
     """The end of the last window fired."""
 
 
@@ -310,9 +310,9 @@ class AssignedState(WindowsState):
 
     family: ClassVar[str] = "assigned"
 
-    next_end: int | None = value_field(merge=min, shown="next_due")
+    next_end: int | None = value_field(merge=min, shown_name="next_due")
     """Time of the next window after the last evaluation; None if no window was open."""
-    last_end: int | None = value_field(merge=max, from_all_tasks=True, shown="last_end")
+    last_end: int | None = value_field(merge=max, from_all_tasks=True, shown_name="last_end")
     """The latest end of a window that has fired."""
     evaluations: int = value_field(0, max, from_all_tasks=True)
     """Number of evaluations so far; a later evaluation has a greater number."""
@@ -321,10 +321,14 @@ class AssignedState(WindowsState):
     open_ends: tuple[int, ...] = value_field((), _union)
     """The ends of the windows with events, if an idle timeout may close windows."""
     keys: Ref | None = declared_field(
-        FieldKind.KEYS, key_column=KEY_COLUMN, floor="floor", floor_columns=(TIME_COLUMN, CLOSED_COLUMN), shown="marks"
+        FieldKind.KEYS,
+        key_column=KEY_COLUMN,
+        floor="floor",
+        floor_columns=(TIME_COLUMN, CLOSED_COLUMN),
+        shown_name="marks",
     )
     """The watermarks of keys."""
-    known: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="known")
+    known: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown_name="known")
     """The keys with recent events, if windows without events fire."""
     panes: Ref | None = declared_field(FieldKind.CODES, key_column="key")
     """The firings of open windows."""
@@ -344,7 +348,7 @@ class EventState(WindowsState):
 
     family: ClassVar[str] = "events"
 
-    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="states")
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown_name="states")
     codes: Ref | None = declared_field(FieldKind.CODES, key_column=CODE_COLUMN)
     """The codes of keys that share a hash."""
 
@@ -353,9 +357,9 @@ class EventState(WindowsState):
 class KeyedState(WindowsState):
     """State of windows whose ends are not known before they fire; a task without keys is treated as one key."""
 
-    next_due: int | None = value_field(merge=min, shown="next_due")
+    next_due: int | None = value_field(merge=min, shown_name="next_due")
     """The clock or frontier at which the next window is due; None if only an event can make a window due."""
-    open_windows: int = value_field(0, counts=KEYS_WITH_EVENTS, shown="open_windows")
+    open_windows: int = value_field(0, counts=KEYS_WITH_EVENTS, shown_name="open_windows")
     """Number of windows with events."""
     keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN)
     """The records of keys."""
@@ -369,7 +373,7 @@ class TriggeredState(KeyedState):
 
     family: ClassVar[str] = "triggered"
 
-    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="records")
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown_name="records")
 
 
 @dataclass(frozen=True)
@@ -378,8 +382,8 @@ class PolicyState(KeyedState):
 
     family: ClassVar[str] = "policies"
 
-    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown="units")
-    last_end: int | None = value_field(merge=max, from_all_tasks=True, shown="last_end")
+    keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown_name="units")
+    last_end: int | None = value_field(merge=max, from_all_tasks=True, shown_name="last_end")
     """The greatest time of all units."""
 
 
@@ -403,9 +407,9 @@ class BoltTaskState(DeclaredState):
     """Rows emitted so far on each output stream."""
     counters: Mapping[str, int] = value_field({}, _positive, from_all_tasks=True)
     """The counters of the bolt, and of the rule of a trigger, by name."""
-    user: Mapping[str, Ref] = declared_field(FieldKind.OWN, {}, shown="user")
+    user: Mapping[str, Ref] = declared_field(FieldKind.OWN, {}, shown_name="user")
     """The state of a stateful bolt: tables by name, and JSON values under ""."""
-    shown: Mapping[str, Ref] = declared_field(FieldKind.CODES, {}, key_column=WINDOW_KEY_COLUMN, shown="retractable")
+    retractable: Mapping[str, Ref] = declared_field(FieldKind.CODES, {}, key_column=WINDOW_KEY_COLUMN)
     """For each output stream, the emitted rows that a later firing may retract."""
     needed_until: int | None = value_field()
     """Time in microseconds from which ``user`` is not needed unless another event comes; None if always needed."""

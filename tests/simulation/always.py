@@ -25,7 +25,11 @@ def rows_after(world: World, key: str) -> Rows:
     """What the bolts whose tasks can be moved and divided have written in the batches after one."""
     rules, found = TopologyRules.of(world.topology).bolts, Rows()
     for bolt in world.plan.bolts:
-        if rules[bolt.name].fixed or rules[bolt.name].whole or str(bolt.rules) in BY_ARRIVAL:
+        if (
+            rules[bolt.name].reasons_not_to_move
+            or rules[bolt.name].reasons_not_to_divide
+            or str(bolt.rules) in BY_ARRIVAL
+        ):
             continue
         for name, kind in (bolt.sinks or {}).items():
             folder = f"{world.folder}/out/{name}"

@@ -138,7 +138,7 @@ class Rescaling:
             if number == before[bolt.name]:
                 continue
             own = rules[bolt.name]
-            reasons = [*own.fixed, *(own.whole if before[bolt.name] % number else [])]
+            reasons = [*own.reasons_not_to_move, *(own.reasons_not_to_divide if before[bolt.name] % number else [])]
             if reasons and (not bolt.keyed or _surely_moves(bolt)):
                 raise Misplaced(f"{bolt.name} should be movable, and is not: {reasons}")
             found += reasons

@@ -179,7 +179,7 @@ def marks_of(rules: BoltRules, state: BoltState) -> dict[str, int | None]:
 def _allowed(rules: BoltRules, source: str, state: MarkState) -> int | None:
     """Returns the watermark of a source at the next tick, in microseconds; None before its first mark."""
     name = input_of(source)
-    moves, mark = rules.marks[name], state.mark
+    moves, mark = rules.mark_rules[name], state.mark
     at_ticks = moves["count"] is None and moves["span"] is None
     if at_ticks and state.latest > NONE and name not in rules.imports:
         mark = max(NONE if rules.origins.get(name) else mark, state.latest - (moves["delay"] or 0))
@@ -214,8 +214,8 @@ def _since(bolt: str, rules: BoltRules, source: str, manifests: Sequence[Manifes
     """Returns the clock from which on a source has not moved, and True if that is exact. Else it is the clock of the
     earliest kept batch with the same mark."""
     sources = manifests[-1].bolts[bolt].watermark.sources
-    if source in sources.seen_at:
-        return sources.seen_at[source], True
+    if source in sources.last_event_clocks:
+        return sources.last_event_clocks[source], True
     mark, since = marks_of(rules, manifests[-1].bolts[bolt])[source], None
     for manifest in reversed(manifests):
         if bolt not in manifest.bolts or marks_of(rules, manifest.bolts[bolt]).get(source) != mark:
@@ -241,16 +241,16 @@ def idle_rules(
                     f"If {input_in_words(holder)} stays silent, it no longer holds the watermark from {moment} on "
                     f"(by the clock, idle for {Duration(rules.partition_idle_timeout)}), at the next batch then."
                 )
-    if rules.idle_timeout is not None and sources.heard_at is not None and end is not None:
-        begins = max(end, sources.heard_at) if rules.idle_waits_for_end else sources.heard_at
+    if rules.idle_timeout is not None and sources.last_event_clock is not None and end is not None:
+        begins = max(end, sources.last_event_clock) if rules.idle_waits_for_end else sources.last_event_clock
         moment = show(max(begins + rules.idle_timeout, end))
         yield (
             f"If no input delivers anything, the idle timeout of {Duration(rules.idle_timeout)} closes the window at "
             f"{moment} by the clock, at the next batch then, provided that it holds events."
         )
-    if rules.late_tolerance is not None and sources.arrived is not None and needed is not None:
-        assert sources.arrived_at is not None
-        moment = show(needed + rules.late_tolerance - sources.arrived + sources.arrived_at)
+    if rules.late_tolerance is not None and sources.latest_arrival is not None and needed is not None:
+        assert sources.latest_arrival_clock is not None
+        moment = show(needed + rules.late_tolerance - sources.latest_arrival + sources.latest_arrival_clock)
         yield f"The watermark follows the clock while nothing arrives: it is there at {moment}, at the next batch then."
 
 
@@ -377,7 +377,7 @@ def _holder_in_words(holder: BlockingInput, rules: BoltRules, state: BoltState) 
 def _what_moves(holder: BlockingInput, rules: BoltRules, state: BoltState, needed: int, *, alone: bool) -> str:
     """Describes the event that would move the watermark to ``needed``. ``alone``: True if no other input is behind
     ``needed``."""
-    moves, source = rules.marks[holder.input], state.watermark.sources.marks.get(holder.source)
+    moves, source = rules.mark_rules[holder.input], state.watermark.sources.marks.get(holder.source)
     count, span, needed_time = moves["count"], moves["span"], needed + (moves["delay"] or 0)
     if span is not None:
         if source is None or source.since is None:

@@ -213,7 +213,7 @@ class _Inspection:
         for key in next_batches(last_key):
             read_plan(halves.documents, key)
         for sink in self.inspection.sinks if keys else ():
-            if sink["kind"] == "files" and "until" not in sink:
+            if sink["kind"] == "files" and "last_batch" not in sink:
                 filesystem, folder, _ = locate(sink["folder"])
                 refuse_later_files(
                     sink["name"], filesystem, folder, last_key, lambda key: halves.documents.has(f"plans/{key}")
@@ -391,13 +391,13 @@ def _set_aside_sink_files(
     for note in notes:
         if note["kind"] != "files":
             continue
-        folder, until = note["folder"], note.get("until")
+        folder, last_batch = note["folder"], note.get("last_batch")
         filesystem, inside, _ = locate(folder)
         if isinstance(filesystem, pafs.LocalFileSystem):
             refresh_listing(inside)
         later = later_files(filesystem, inside, key)
-        if until is not None:
-            later = [base for base in later if batch_number(batch_of_file(base) or key) <= until]
+        if last_batch is not None:
+            later = [base for base in later if batch_number(batch_of_file(base) or key) <= last_batch]
         target = f"{inside}/.{aside}"
         for base in later:
             make_folder(filesystem, target)

@@ -241,9 +241,9 @@ def check_savepoint_complete(halves: PairedCheckpoint) -> None:
     note = halves.documents.read(SAVEPOINT)
     if note is not None and not note["complete"]:
         remedy = f"take it once more, which starts over: windbolt savepoint CHECKPOINT {shlex.quote(halves.path)}"
-        if note.get("repaired"):
+        if note.get("repaired_bolts"):
             remedy = "call windbolt.state.repair once more with this destination, which starts over (it repaired "
-            remedy += f"{', '.join(note['repaired'])})"
+            remedy += f"{', '.join(note['repaired_bolts'])})"
         raise CheckpointError(
             f"{halves.path!r} is a savepoint that is not complete",
             why="taking it was interrupted, and some of the state may be missing",

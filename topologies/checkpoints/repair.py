@@ -439,13 +439,13 @@ def panes_after_repair(
         if not gone[members].all():
             remaining[kind_and_key].append(span)
     merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
-    repaired, kept = panes.repaired.copy(), np.ones(len(panes), np.bool_)
-    for row, index in enumerate(panes.index.tolist()):
+    has_repairs, kept = panes.has_repairs.copy(), np.ones(len(panes), np.bool_)
+    for row, index in enumerate(panes.firings.tolist()):
         kind_and_key, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
         is_touched = any(_supersedes(span, each, merging=merging[kind_and_key[0]]) for each in touched[kind_and_key])
-        repaired[row] |= is_touched and index > 0
+        has_repairs[row] |= is_touched and index > 0
         kept[row] = index > 0 or not is_touched or span in remaining[kind_and_key]
-    return replace(panes, repaired=repaired).take(np.flatnonzero(kept))
+    return replace(panes, has_repairs=has_repairs).take(np.flatnonzero(kept))
 
 
 def last_events_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -454,7 +454,7 @@ def last_events_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[n
     panes, is_last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
     fired: dict[_KindAndKey, list[_Span]] = defaultdict(list)
-    for row in np.flatnonzero(panes.index > 0).tolist():
+    for row in np.flatnonzero(panes.firings > 0).tolist():
         fired[int(panes.kind[row]), int(panes.key[row])].append((int(panes.start[row]), int(panes.end[row])))
     remaining: dict[_KindAndKey, list[_Span]] = defaultdict(list)
     remaining_events = live.take(np.flatnonzero(~gone))

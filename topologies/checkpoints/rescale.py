@@ -327,16 +327,16 @@ class TaskMove:
         )
         counts = [BoltTaskState().add_counts(*old_states), *[BoltTaskState()] * (len(users) - 1)]
         return [
-            replace(state, user=user, shown=rows, needed_until=needed_until if user else None)
+            replace(state, user=user, retractable=rows, needed_until=needed_until if user else None)
             for state, user, rows in zip(counts, users, retractable_rows, strict=True)
         ]
 
     def _retractable_rows(self) -> list[dict[str, Ref]]:
         """Returns, for each new task, the rows that a later firing of their windows may retract, by output stream."""
         found: list[dict[str, Ref]] = [{} for _ in range(self.route.parallelism)]
-        tasks_of = self._tasks_of(BoltTaskState.declarations()["shown"])
-        for stream in sorted({name for task in self.old_tasks for name in task.bolt.shown}):
-            tables = self._divide_tables([task.bolt.shown.get(stream) for task in self.old_tasks], tasks_of)
+        tasks_of = self._tasks_of(BoltTaskState.declarations()["retractable"])
+        for stream in sorted({name for task in self.old_tasks for name in task.bolt.retractable}):
+            tables = self._divide_tables([task.bolt.retractable.get(stream) for task in self.old_tasks], tasks_of)
             for task, table in enumerate(tables):
                 if table is not None:
                     found[task][stream] = self.writer.add(table)
@@ -639,7 +639,7 @@ def check_movable(
     problems = []
     for name, number in changed.items():
         own = rules[name]
-        reasons = [*own.fixed, *(own.whole if tasks[name] % number else [])]
+        reasons = [*own.reasons_not_to_move, *(own.reasons_not_to_divide if tasks[name] % number else [])]
         problems += [f"  - bolt {name!r}: {reason}" for reason in reasons]
     if problems:
         raise CheckpointError(

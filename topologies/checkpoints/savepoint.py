@@ -137,8 +137,8 @@ def take_savepoint(
             f"taking a savepoint in {target.path}", "the checkpoint is as it was; take it once more"
         ):
             _publish_last_files(source, manifest)
-            repaired = () if change is None else change.bolts
-            return _SavepointWriter(source, target, manifest, committed, moved, repaired).write(manifest, rewrite)
+            repaired_bolts = () if change is None else change.bolts
+            return _SavepointWriter(source, target, manifest, committed, moved, repaired_bolts).write(manifest, rewrite)
     finally:
         target.lock.release()
 
@@ -182,9 +182,9 @@ class _SavepointWriter:
         manifest: Manifest,
         committed: Committed,
         moved: Sequence[tuple[str, str]],
-        repaired: Sequence[str],
+        repaired_bolts: Sequence[str],
     ) -> None:
-        self.source, self.target, self.committed, self.repaired = source, target, committed, repaired
+        self.source, self.target, self.committed, self.repaired_bolts = source, target, committed, repaired_bolts
         memory = [(f"{source.root}/memory", f"{target.root}/memory")] if target.uri is None else []
         self.relocation = Relocation((*moved, *memory))
         self.key = batch_key(manifest.batch, manifest.closing)
@@ -211,7 +211,7 @@ class _SavepointWriter:
 
     def _note(self, *, complete: bool) -> dict[str, object]:
         note = {"complete": complete, "batch": self.key, "id": uuid.uuid4().hex}
-        return {**note, "repaired": list(self.repaired)} if self.repaired else note
+        return {**note, "repaired_bolts": list(self.repaired_bolts)} if self.repaired_bolts else note
 
     def _begin(self) -> None:
         """Records that a savepoint is being written, and deletes the files of an earlier attempt."""
@@ -261,7 +261,7 @@ class _SavepointWriter:
             if found is not None:
                 target.write(note, {**found, "boxes": [], "arrows": []} if note == TOPOLOGY else found)
         for key in (self.key, *next_batches(self.key)):
-            for folder in ("plans", "deadly") if key == self.key or not self.repaired else ("deadly",):
+            for folder in ("plans", "deadly") if key == self.key or not self.repaired_bolts else ("deadly",):
                 found = source.read(f"{folder}/{key}")
                 if found is not None:
                     make_folder(target.filesystem, f"{target.root}/{folder}")

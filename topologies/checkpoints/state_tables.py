@@ -50,7 +50,7 @@ from windowing.columns import take_rows
 from windowing.errors import CheckpointError, ConfigError
 from windowing.schema import read_written_schema
 from windowing.settings.rules import Bounds
-from windowing.timestamps import show
+from windowing.timestamps import FOREVER, show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -181,7 +181,7 @@ def tables_of_state(tasks: Sequence[TaskReader], keys: pa.Schema, *only: str) ->
             if "units" in state.fields_by_name():
                 found.setdefault("policies", [])
             for each in state.rows():
-                shown = state.declarations()[each.field].shown
+                shown = state.declarations()[each.field].shown_name
                 if shown in _VIEWS and (not only or shown in only):
                     for name, rows in _VIEWS[shown](task, each.key, task.store.read(each.ref)):
                         found.setdefault(name, []).append(rows)
@@ -213,7 +213,7 @@ def _policy_records(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple
 
 
 def _forgotten_at(record: UnitRecord, after: int | None) -> int | None:
-    return None if after is None or record.touched is None else record.touched + after
+    return None if after is None or record.last_event_time is None else record.last_event_time + after
 
 
 def _marks(task: TaskReader, _: str, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -335,8 +335,6 @@ _WINDOW_COLUMNS = pa.schema(
         ("firings", pa.int64()),
     ]
 )
-_WINDOWS_AT_ONCE = 1 << 20
-"""Most windows on a grid that are examined in one step."""
 
 
 def window_table(tasks: Sequence[TaskReader], clock: int | None, keys: pa.Schema) -> pa.Table:
@@ -362,25 +360,24 @@ def _windows_of_queue(task: TaskReader, clock: int | None) -> Iterator[pa.Table]
     now = watermark.current if rules.event_time else clock
     evaluated_until = max(
         NONE if now is None else now - rules.past_end,
-        NONE if watermark.forced is None else watermark.forced,
+        NONE if watermark.idle_closed_until is None else watermark.idle_closed_until,
         NONE if last_end is None else last_end,
     )
-    offset = rules.offset % rules.slide
-    first_end = (
-        int(times[0]) - rules.slide if evaluated_until == NONE else max(evaluated_until, int(times[0]) - rules.slide)
+    # Each event adds the ends of its windows that no earlier event has: times without events cost nothing.
+    slide, offset, timed = rules.slide, rules.offset % rules.slide, times[times < FOREVER - rules.length - rules.slide]
+    evaluated_until = min(evaluated_until, FOREVER - slide)
+    first_ends = rules.bounds.first_end(timed, slide, offset)
+    last_ends = rules.bounds.last_end(timed, rules.length, slide, offset)
+    if evaluated_until > NONE:
+        first_ends = np.maximum(first_ends, Bounds.START.first_end(np.array([evaluated_until]), slide, offset))
+    first_ends[1:] = np.maximum(first_ends[1:], last_ends[:-1] + slide)
+    added = np.maximum((last_ends - first_ends) // slide + 1, 0)
+    ends = np.repeat(first_ends, added) + slide * (np.arange(added.sum()) - np.repeat(np.cumsum(added) - added, added))
+    event_counts = (
+        so_far[rules.bounds.count_before_end(times, ends)]
+        - so_far[rules.bounds.count_before_end(times, ends - rules.length)]
     )
-    first_end = int(
-        Bounds.START.first_end(np.array([first_end]), rules.slide, offset)[0]
-    )  # the first end after this time
-    for begin in range(first_end, int(times[-1]) + rules.length + 1, _WINDOWS_AT_ONCE * rules.slide):
-        stop = min(begin + _WINDOWS_AT_ONCE * rules.slide, int(times[-1]) + rules.length + 1)
-        ends = np.arange(begin, stop, rules.slide)
-        event_counts = (
-            so_far[rules.bounds.count_before_end(times, ends)]
-            - so_far[rules.bounds.count_before_end(times, ends - rules.length)]
-        )
-        ends, event_counts = ends[event_counts > 0], event_counts[event_counts > 0]
-        yield _window_rows(task, np.zeros(len(ends), np.int32), ends - rules.length, ends, event_counts, None)
+    yield _window_rows(task, np.zeros(len(ends), np.int32), ends - rules.length, ends, event_counts, None)
 
 
 def _windows_of_assigners(task: TaskReader, clock: int | None) -> Iterator[pa.Table]:
@@ -433,7 +430,7 @@ def _firings(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the number of firings of each window, and a mask of the windows that a firing has closed."""
     fired, closed_early = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
-    columns = (panes.kind, panes.key, panes.start, panes.end, panes.index, panes.shut)
+    columns = (panes.kind, panes.key, panes.start, panes.end, panes.firings, panes.closed_by_firing)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     firings_by_window = {
         (key, start, end): (index, closed) for row_kind, key, start, end, index, closed in rows if row_kind == kind
@@ -546,12 +543,12 @@ def watermark_table(bolt: BoltState) -> pa.Table:
     """Returns a row for each input, or partition of an input: the watermark of the input itself, if any; its latest
     time; the clock at its last delivery; and True if the input is left out as idle."""
     sources, rows = bolt.watermark.sources, []
-    for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.seen_at, *sources.imported}):
+    for name in sorted({*bolt.watermark.latest, *sources.marks, *sources.last_event_clocks, *sources.imported}):
         stream, partition = input_of(name), shown_partition(name)
         mark = sources.marks.get(name)
         latest = bolt.watermark.latest.get(name, NONE if mark is None else mark.latest)
         own = sources.imported.get(name, NONE if mark is None else mark.mark)
-        rows.append((stream, partition or None, own, latest, sources.seen_at.get(name), name in sources.idle))
+        rows.append((stream, partition or None, own, latest, sources.last_event_clocks.get(name), name in sources.idle))
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _WATERMARK_COLUMNS]
     times = {"watermark", "latest", "delivered_at"}
     arrays = [

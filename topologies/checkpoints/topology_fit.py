@@ -410,18 +410,18 @@ def note_sinks(files: SealedFolder, topology: Graph, batch: int) -> None:
     with suppress(*UNREADABLE):
         earlier = read_sinks(files)
     now = [note for name, node in topology.sinks.items() if (note := _sink_note(name, node.sink)) is not None]
-    unused = [{"until": batch + 1, **note} for note in earlier if _without_until(note) not in now]
+    unused = [{"last_batch": batch + 1, **note} for note in earlier if _without_last_batch(note) not in now]
     if now + unused != earlier or not files.has(SINKS):
         files.write(SINKS, {"sinks": now + unused})
 
 
-def _without_until(note: SinkNote) -> SinkNote:
-    return {name: value for name, value in note.items() if name != "until"}
+def _without_last_batch(note: SinkNote) -> SinkNote:
+    return {name: value for name, value in note.items() if name != "last_batch"}
 
 
 def read_sinks(files: SealedFolder) -> list[SinkNote]:
-    """Returns the sinks of all runs: ``name``, ``kind``, the ``folder`` of a file sink; ``until``, the last batch, if
-    the sink is no longer used."""
+    """Returns the sinks of all runs: ``name``, ``kind``, the ``folder`` of a file sink; ``last_batch``, the last batch,
+    if the sink is no longer used."""
     found: dict[str, list[SinkNote]] | None = files.read(SINKS)
     return [] if found is None else found["sinks"]
 

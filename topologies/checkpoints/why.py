@@ -171,7 +171,7 @@ class Explanation:
         if not self.rules.event_time:
             clock = self.manifest.clock
             return None if clock is None else clock - self.rules.past_end
-        watermark, idle_closed_until = self.state.watermark.current, self.state.watermark.forced
+        watermark, idle_closed_until = self.state.watermark.current, self.state.watermark.idle_closed_until
         by_watermark = [] if watermark is None else [watermark - self.rules.past_end]
         return max([*by_watermark, *([] if idle_closed_until is None else [idle_closed_until])], default=None)
 
@@ -191,7 +191,10 @@ class Explanation:
             past, reached_time = "the clock is past it, at", self.manifest.clock
         elif watermark is None or watermark - self.rules.past_end < end:
             timeout = "" if self.rules.idle_timeout is None else "the idle timeout or "
-            past, reached_time = f"{timeout}the end of the streams has closed it, up to", self.state.watermark.forced
+            past, reached_time = (
+                f"{timeout}the end of the streams has closed it, up to",
+                self.state.watermark.idle_closed_until,
+            )
         else:
             past, reached_time = "the watermark is past it, at", watermark
         assert reached_time is not None

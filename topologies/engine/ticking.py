@@ -124,7 +124,9 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
     if node.bolt.settings.watermark_per_key:
         floor = max((task.key_floor for task in bolt_state.tasks), default=NONE)
         floor = floor if floor == NONE else int(node.closed_until_at(np.array([floor]))[0])
-        frontier = max(floor, NONE if bolt_state.watermark.forced is None else bolt_state.watermark.forced)
+        frontier = max(
+            floor, NONE if bolt_state.watermark.idle_closed_until is None else bolt_state.watermark.idle_closed_until
+        )
     else:
         known = bolt_state.frontier if node.admitted_by_tasks else bolt_state.watermark.current
         by_time = not node.without_queue and isinstance(node.trigger, TimeTriggerPolicy)  # counts end with an event
@@ -310,7 +312,7 @@ def _frontier_by_watermark(node: WindowedNode, bolt_state: BoltState) -> int | N
     settings = node.bolt.settings
     if settings.watermark_per_key:
         return None
-    watermark, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.forced
+    watermark, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.idle_closed_until
     if watermark is None:
         return None
     if node.assigners:
@@ -335,10 +337,13 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
         return NONE
     if all(node.origins):
         return min(bolt_state.watermark.latest.get(stream, NONE) for stream in node.streams)
-    if arrival is None or arrival.late is None or sources.arrived is None:
+    if arrival is None or arrival.late is None or sources.latest_arrival is None:
         return NONE
-    assert sources.arrived_at is not None
-    return estimate_arrival(sources.arrived, sources.arrived_at, max(clock, sources.arrived_at)) - arrival.late.micros
+    assert sources.latest_arrival_clock is not None
+    return (
+        estimate_arrival(sources.latest_arrival, sources.latest_arrival_clock, max(clock, sources.latest_arrival_clock))
+        - arrival.late.micros
+    )
 
 
 # Tells which tasks may have a window due at a frontier. Other tasks do not fire.
@@ -368,7 +373,7 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     if node.admitted_by_tasks and node.bolt.settings.anchor == START and bolt_state.anchor is None:
         bolt_state.anchor = first_clock(progress.progress_of(node.name), advance)
     node = with_anchor(node, bolt_state.anchor)
-    before, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.forced
+    before, idle_closed_until = bolt_state.watermark.current, bolt_state.watermark.idle_closed_until
     marks = move_watermark(progress, node, advance, store) if node.event_time else None
     frontiers = frontiers_of(node, bolt_state, advance, progress.new_watermarks.get(node.name))
     sections, items = progress.unadmitted_of(node.name).by_task(), list[FireItem]()
@@ -434,7 +439,7 @@ def close(node: WindowedNode, bolt_state: BoltState) -> None:
         before = bolt_state.watermark.current
         bolt_state.watermark.current = frontier if before is None or frontier is None else max(before, frontier)
         if node.admitted_by_tasks and frontier is not None:
-            bolt_state.watermark.forced = frontier
+            bolt_state.watermark.idle_closed_until = frontier
 
 
 # Shares independent windows of a task among workers that would otherwise be idle.

@@ -224,7 +224,7 @@ class BoltRules:
     per_key: bool
     greatest: bool
     """True if the watermark is the greatest of the marks; False: the least."""
-    marks: dict[str, dict[str, int | None]]
+    mark_rules: dict[str, dict[str, int | None]]
     """For each input, how its events move its watermark. ``count``: every so many events; 0 if only the source moves
     the watermark. ``span``: with an event that is later by this than the event that moved it last. Both are None if
     ticks move the watermark. ``delay``: as the field above."""
@@ -243,9 +243,9 @@ class BoltRules:
     # How the state of its tasks can be moved to other tasks.
     types: str
     """The fields of ``grouped`` of the first input with their types, as a declaration; empty if there is none."""
-    fixed: list[str]
+    reasons_not_to_move: list[str]
     """Reasons why no state can be moved; empty if it can."""
-    whole: list[str]
+    reasons_not_to_divide: list[str]
     """Reasons why the state of tasks can be joined as a whole, but not divided; empty if it can be divided."""
     state_keys: dict[str, list[str]]
     """For each state of a stateful bolt that is kept by key, its key columns, in the order of the fields of the first
@@ -378,7 +378,7 @@ class BoltRules:
             tick=settings.watermark_interval.micros,
             per_key=settings.watermark_per_key,
             greatest=settings.watermark_combine is WatermarkCombiner.MAX,
-            marks={name: _mark_rules(node, name) for name in node.streams},
+            mark_rules={name: _mark_rules(node, name) for name in node.streams},
             imports={} if settings.watermark_imports_beside else dict(settings.watermark_imports or {}),
             by_arrival=arrival is not None,
             idle_timeout=_micros(settings.idle_timeout),
@@ -388,8 +388,8 @@ class BoltRules:
             types=format_schema(
                 pa.schema([(name, _declarable_type(node.schema.field(name).type)) for name in typed_fields])
             ),
-            fixed=list(_reasons_not_to_move(topology, node, grouped)),
-            whole=list(_reasons_not_to_divide(node)) if any(grouped) else [],
+            reasons_not_to_move=list(_reasons_not_to_move(topology, node, grouped)),
+            reasons_not_to_divide=list(_reasons_not_to_divide(node)) if any(grouped) else [],
             state_keys={} if stateful is None else _state_keys(stateful, grouped[0]),
             state_by_method=stateful is not None and has_move_method(stateful),
         )

@@ -383,14 +383,14 @@ def _marks(
     for source, mark in [*marks_of(rules, state).items(), *idle.items()]:
         stream = input_of(source)
         holder = holding.get(source)
-        stands = sources.seen_at.get(source, since.get(source, None if holder is None else holder.since))
+        stands = sources.last_event_clocks.get(source, since.get(source, None if holder is None else holder.since))
         rows.append(
             {
                 "input": stream,
                 "partition": shown_partition(source),
                 "at": displayed_time(None if mark is None or mark <= NONE else mark),
                 "since": stands,
-                "since_exactly": source in sources.seen_at,
+                "since_exactly": source in sources.last_event_clocks,
                 "idle": source in idle,
                 "holds": holder is not None and source not in idle,
                 "origins": rules.origins.get(stream, []),

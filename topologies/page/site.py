@@ -444,7 +444,9 @@ class StoredRun:
 def _shown_sinks(boxes: Sequence[Box], notes: Sequence[SinkNote]) -> list[ShownSink]:
     """Returns the sinks of the last run: all sinks of the graph, with further facts from the notes."""
     noted = {
-        note["name"]: ShownSink(note["name"], note["kind"], note.get("folder")) for note in notes if "until" not in note
+        note["name"]: ShownSink(note["name"], note["kind"], note.get("folder"))
+        for note in notes
+        if "last_batch" not in note
     }
     drawn = {box.name: ShownSink(box.name, " ".join(box.facts[:1]), None) for box in boxes if box.kind == "sink"}
     return list({**drawn, **noted}.values())

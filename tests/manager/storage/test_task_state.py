@@ -107,7 +107,7 @@ def test_counts_of_tasks_are_added_up_and_nothing_else_is() -> None:
 
 def test_all_sections_that_a_task_needs_are_named() -> None:
     one, two, three, four = (replace(REF, segment=f"0/{name}") for name in "wxyz")
-    bolt = BoltTaskState(user={"": three}, shown={"default": four})
+    bolt = BoltTaskState(user={"": three}, retractable={"default": four})
     state = TaskState(AssignedState(keys=two), Refs([one]), [], bolt)
     assert {ref.segment for ref in state.all_refs()} == {"0/w", "0/x", "0/y", "0/z"}
 

@@ -615,7 +615,9 @@ class Bolt:
         ends = (each.window.end for each in self.emitted)
         calls = (each.last_call for each in self.formed.values() if isinstance(each, Own))
         past = (each + 1 for each in calls if each is not None)  # a moment of policies is over when time is past it
-        return most(at, self.by_idleness, self.latest_event, *ends, *past)  # decision 4: the last window's end, or event
+        return most(
+            at, self.by_idleness, self.latest_event, *ends, *past
+        )  # decision 4: the last window's end, or event
 
     # ---- firing
 

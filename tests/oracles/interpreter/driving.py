@@ -440,7 +440,7 @@ def rescaled(drive: Drive) -> None:
         wanted = chance.choice([each for each in (1, 2, 3, 5) if each != tasks])
         topology = build_bare(drive.scenario, wanted)
         way = BoltRules.of(topology, topology.windowed["bolt"])
-        if way.fixed or (way.whole and tasks % wanted):
+        if way.reasons_not_to_move or (way.reasons_not_to_divide and tasks % wanted):
             continue
         sink, before = topology.sinks["rows"].sink, drive.topology.sinks["rows"].sink
         assert isinstance(sink, MemorySink)

@@ -36,7 +36,7 @@ def fixed(case: Case) -> list[str]:
     from topologies.graph.bolt_rules import TopologyRules
 
     found = TopologyRules.of(case.topology(case.folder / "look", 2, {})).bolts["b"]
-    return [*found.fixed, *found.whole]
+    return [*found.reasons_not_to_move, *found.reasons_not_to_divide]
 
 
 CASES = int(os.environ.get("WINDBOLT_RESCALED", "2"))

@@ -212,7 +212,7 @@ def test_runs_are_the_same_where_keys_share_a_hash(kind: str, tmp_path: Path) ->
         case = Case(kind, "Shown", seed, tmp_path / str(seed))
         case.by_key = True
         try:
-            fixed = TopologyRules.of(case.topology(case.folder / "look", 2, {})).bolts["b"].fixed
+            fixed = TopologyRules.of(case.topology(case.folder / "look", 2, {})).bolts["b"].reasons_not_to_move
         except (ConfigError, TopologyError):
             continue  # such a bolt cannot be built
         rows, seen, accounts = run(case, "apart", [1, 1, 1], None)

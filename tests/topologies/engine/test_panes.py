@@ -119,7 +119,7 @@ def test_nothing_is_kept_of_windows_that_are_over() -> None:
     manifest = MicroBatch(run.topology, run.checkpoint, InProcessExecutor()).manifest
     (task,) = manifest.bolts["sum"].tasks
     assert sum(ref.needed for ref in task.refs) == 1
-    shown = run.checkpoint.segments.read(task.bolt.shown["default"])
+    shown = run.checkpoint.segments.read(task.bolt.retractable["default"])
     assert shown.num_rows == 1
     ((_, _, panes),) = task.windows.rows()
     assert run.checkpoint.segments.read(panes).num_rows == 1

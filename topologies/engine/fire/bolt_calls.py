@@ -346,7 +346,7 @@ class BoltCalls:
         self._reads, self._largest_events = ColumnReads(), _MANY_EVENTS
         self._large_window: tuple[int, int] | None = None
         self._limits = CallLimits.of(node, item.task, self.context.batch)
-        self._retractions = Retractions(node, self.before.shown, self.context.store) if node.retracts else None
+        self._retractions = Retractions(node, self.before.retractable, self.context.store) if node.retracts else None
 
     def make(self, firings: Iterable[Firing | EventFiring]) -> None:
         """Calls the bolt for each window in order, or for many at once. The bolt is prepared before its first call."""
@@ -472,8 +472,8 @@ class BoltCalls:
             user, needed_until = {}, None
         elif called_bolt is not None:
             user = self._save_state(called_bolt, writer)
-        shown = before.shown if self._retractions is None else self._retractions.save(writer)
-        after = replace(before.add_counts(self.done), user=user, shown=shown, needed_until=needed_until)
+        retractable = before.retractable if self._retractions is None else self._retractions.save(writer)
+        after = replace(before.add_counts(self.done), user=user, retractable=retractable, needed_until=needed_until)
         return after.add_counters(windows.counters)
 
     @property
