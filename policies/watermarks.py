@@ -289,15 +289,19 @@ class Admission:
         source_mark: NDArray[np.int64],
         watermark: NDArray[np.int64],
         end_edges: NDArray[np.bool_] | None = None,
+        idle_closed_until: int = NONE,
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
         """Decide which events are late. Returns their times, perhaps adjusted, the codes of decisions, and for each
         event the time up to which windows were closed when it came.
 
         ``ends``: the ends of lifetimes. ``codes``: the decisions by arrival. ``source_mark``: the mark of the event's
         input, partition or key before the event. ``watermark``: the watermark of the bolt before the event.
-        ``end_edges``: a mask of the end edges, which are late by their end (SI-4). All times are in microseconds.
+        ``end_edges``: a mask of the end edges, which are late by their end (SI-4). ``idle_closed_until``: the time up
+        to which the idle timeout has closed windows. All times are in microseconds.
         """
         closed_until = self.closed_until_at(watermark)
+        if idle_closed_until > NONE:
+            closed_until = np.maximum(closed_until, idle_closed_until)
         compared_mark = self._compared_marks(source_mark, watermark)
         # an end edge is judged by its end
         compared = times if end_edges is None or ends is None else np.where(end_edges, ends, times)

@@ -157,7 +157,8 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
     elif node.event_time:
         times, codes, closed_until = _decide_by_watermark(node, events)
     if node.event_time and events.idle_closed_until > NONE:
-        codes, closed_until = _decide_by_timeout(node, events, admission_context, times, codes, closed_until)
+        closed_until = np.maximum(closed_until, events.idle_closed_until)
+        codes = _decide_by_timeout(node, events, admission_context, times, codes, closed_until)
     if node.event_time and node.reports_silences:
         evaluate_before = _first_behind_closed_windows(times, codes, closed_until)
     if admission_context.closed_early is not None:
@@ -196,8 +197,9 @@ def _decide_by_watermark(
     by_input = [node.bolt.settings.of_input(label).late_action for label in node.streams]
     marks = events.marks
     columns = (events.times, events.ends, events.codes, marks.of_source, marks.of_bolt, events.end_edges)
+    idle = events.idle_closed_until
     decided_by_action = {
-        action: replace(node.admission, late_action=action).decide(*columns) for action in dict.fromkeys(by_input)
+        action: replace(node.admission, late_action=action).decide(*columns, idle) for action in dict.fromkeys(by_input)
     }
     times, codes, closed_until = decided_by_action[by_input[0]]
     if len(decided_by_action) == 1:
@@ -280,19 +282,14 @@ def _decide_by_timeout(
     times: NDArray[np.int64],
     codes: NDArray[np.int8],
     closed_until: NDArray[np.int64],
-) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Decides again about events whose windows the idle timeout has closed (AT-17)."""
-    closed_until, last_end = np.maximum(closed_until, events.idle_closed_until), node.last_end
-    if last_end is not None:
-        is_missed = is_accepted(codes) & node.admission.windows_closed(
-            times, last_end(times, events.ends), closed_until
-        )
-        codes = np.where(is_missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
-    elif node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
+) -> NDArray[np.int8]:
+    """Decides again about events whose sessions the idle timeout may have closed (AT-17); of other windows the ends are
+    known, so that it has been decided."""
+    if node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
         decided_events = replace(events, times=times, codes=codes)
         is_late, _ = _late_for_windows(node, decided_events, admission_context, closed_until)
         codes = np.where(is_late, np.int8(Decision.LATE_AT_ADMISSION), codes)
-    return codes, closed_until
+    return codes
 
 
 def _without_duplicates(

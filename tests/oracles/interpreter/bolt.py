@@ -33,7 +33,7 @@ from tests.oracles.interpreter.values import (
 )
 from windowing.durations import Duration
 from windowing.settings import WindowSettings
-from windowing.settings.kinds import Calendar, CountByStart, Hopping, Onset
+from windowing.settings.kinds import Calendar, Hopping, Onset
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import SOURCE, Arrival, LateAction, LateBy, WatermarkCombiner
 from windowing.timestamps import show
@@ -479,7 +479,7 @@ class Bolt:
 
     def is_at_no_time(self, event: Event) -> bool:
         """ "Bounds": the row of a window without an end, which no window of time holds."""
-        return event.time == FOREVER and not all(isinstance(each, None | CountByStart | Onset) for each in self.kinds)
+        return event.time == FOREVER and not all(isinstance(each, None | Onset) for each in self.kinds)
 
     # ---- edges
 

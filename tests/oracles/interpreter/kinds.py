@@ -543,7 +543,7 @@ class Lives(Formed):
         found = []
         for start, end in itertools.pairwise(edges):
             held = in_order(event for event in self.events if event.time <= start and end <= event.until)
-            if held and not any(start < done for done in self.done):
+            if held and not any(end <= done for done in self.done):
                 found.append(self.window(start, end, held))
         return found
 

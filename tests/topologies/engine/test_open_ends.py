@@ -12,7 +12,7 @@ from pyarrow.json import read_json
 from pyarrow.parquet import read_table
 
 from topologies.testing.bolt_run import run_bolt
-from windbolt import RunOptions, TopologyBuilder, replay, run_local, sinks, spouts
+from windbolt import RunOptions, TopologyBuilder, replay, run_local, sinks, spouts, state
 from windowing import (
     AggregateBolt,
     AlterLifetime,
@@ -183,3 +183,15 @@ def test_it_is_in_the_windows_that_begin_by_the_latest_event_of_the_bolt(ticks: 
     assert sorted((window["end"], *window["events"]) for window in found) == [
         (10, "open"), (20, "open"), (30, "open"), (40, "late"), (40, "open"),
     ]  # fmt: skip
+
+
+def test_open_windows_years_apart_are_listed_at_once(tmp_path: Path) -> None:
+    """Two events, and a slide of a millisecond: nothing is done for the 8,000 years between them."""
+    builder = TopologyBuilder("apart")
+    builder.set_spout("events", spouts.memory("ts timestamp", [(at(0),), (EARLIER,)]))
+    bolt = AggregateBolt(events=count()).with_timestamp_field("ts").with_lag("3000000d").with_window("3ms", "1ms")
+    builder.set_bolt("count", bolt).global_grouping("events")
+    builder.set_sink("out", sinks.memory()).from_("count")
+    run_local(builder.build(), RunOptions(str(tmp_path), keep_open=True))
+    ends = state.read(str(tmp_path), "count")["windows"].column("end").to_pylist()
+    assert ends == [first + timedelta(milliseconds=each) for first in (at(0), EARLIER) for each in range(3)]
