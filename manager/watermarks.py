@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from policies.watermarks import NONE, MarkState, advance, estimate_arrival, idle_end
+from policies.watermarks import NONE, MarkState, advance, estimated_arrival, idle_end
 from windowing.durations import Duration
 from windowing.settings import WindowSettings
 from windowing.settings.rules import WatermarkCombiner
@@ -198,7 +198,7 @@ class ArrivalTimes:
     names: Sequence[str] = ()
     registers_partition: NDArray[np.bool_] | None = None
     """True for events that register their partition; early, late and invalid events do not (AZ-4)."""
-    arrived: NDArray[np.int64] | None = None
+    arrivals: NDArray[np.int64] | None = None
     """Arrival time of each event in microseconds, NONE if unknown. None if the watermark does not follow arrivals
     (AZ-5)."""
 
@@ -231,21 +231,21 @@ class ArrivalTimes:
         registering = indices[self.registers_partition[indices]]
         return int(registering[0]) if len(registering) else len(self)
 
-    def lower_bounds(self, late_tolerance: int, arrived_before: int | None) -> NDArray[np.int64] | None:
-        """Returns the lower bound, after each event, for the marks of silent sources (AZ-5); None if the watermark does
-        not follow arrivals.
+    def marks_by_arrival(self, late_tolerance: int, latest_before: int | None) -> NDArray[np.int64] | None:
+        """Returns, after each event, the mark that a source has at least, even if it is silent (AZ-5); None if the
+        watermark does not follow arrivals.
 
-        The bound is the latest arrival so far minus ``late_tolerance``. If a later event of the batch has an earlier
-        arrival, the bound is the lowest such arrival minus ``late_tolerance``. ``arrived_before``: the latest arrival
-        of earlier batches.
+        It is an arrival time less ``late_tolerance``: the latest arrival so far, or an earlier one that a later event
+        of this batch has, so that the source of that event is not taken for silent. ``latest_before``: the latest
+        arrival of earlier batches. All times are in microseconds.
         """
-        if self.arrived is None or not len(self):
+        if self.arrivals is None or not len(self):
             return None
-        latest = np.maximum(np.maximum.accumulate(self.arrived), NONE if arrived_before is None else arrived_before)
-        known_arrivals = np.where(self.arrived > NONE, self.arrived, FOREVER)
+        latest = np.maximum(np.maximum.accumulate(self.arrivals), NONE if latest_before is None else latest_before)
+        known_arrivals = np.where(self.arrivals > NONE, self.arrivals, FOREVER)
         lowest_later = np.minimum.accumulate(known_arrivals[::-1])[::-1]
         latest[:-1] = np.minimum(latest[:-1], lowest_later[1:])
-        return np.where(self.arrived > NONE, latest - late_tolerance, NONE)  # unreadable arrivals give no bound
+        return np.where(self.arrivals > NONE, latest - late_tolerance, NONE)  # unreadable arrivals give no bound
 
 
 @dataclass(frozen=True)
@@ -586,7 +586,10 @@ class BatchWatermarks:
 
 
 class EventWatermarks:
-    """Advances the watermark of one bolt with its events and its clock."""
+    """Advances the watermark of one bolt with its events and its clock, for the rules with which events move it.
+
+    A watermark that only ticks make, as in Storm, is computed by ``WaterMarkEventGenerator``.
+    """
 
     def __init__(
         self,
@@ -671,7 +674,7 @@ class EventWatermarks:
             return
         assert sources.latest_arrival_clock is not None
         if clock > sources.latest_arrival_clock:
-            reached = estimate_arrival(sources.latest_arrival, sources.latest_arrival_clock, clock) - late_tolerance
+            reached = estimated_arrival(sources.latest_arrival, sources.latest_arrival_clock, clock) - late_tolerance
             self.sources.raise_marks(set(), reached)
             self._emit(reached)
 
@@ -688,7 +691,9 @@ class EventWatermarks:
     def _arrival_bounds(self, arrivals: ArrivalTimes) -> NDArray[np.int64] | None:
         late_tolerance = self._late_tolerance
         return (
-            None if late_tolerance is None else arrivals.lower_bounds(late_tolerance, self.sources.state.latest_arrival)
+            None
+            if late_tolerance is None
+            else arrivals.marks_by_arrival(late_tolerance, self.sources.state.latest_arrival)
         )
 
     @property

@@ -150,7 +150,7 @@ def idle_end(rule: IdleRule, timeout: int, clock: int, clock_at_last: int, ends:
     return max((end for end in ends if end <= limit), default=None)
 
 
-def estimate_arrival(last_arrival: int, last_clock: int, clock: int) -> int:
+def estimated_arrival(last_arrival: int, last_clock: int, clock: int) -> int:
     """Returns the estimated arrival time while no event comes (AZ-6): the last arrival time, plus the time that has
     passed since on the clock."""
     return last_arrival + (clock - last_clock)

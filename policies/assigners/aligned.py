@@ -542,7 +542,7 @@ def _piece(
     step: int,
     edges: Edges,
 ) -> WindowMembers:
-    """Returns the windows of events at ``events`` as one piece; the events are in order of their keys."""
+    """Returns the windows of some events. ``events``: the indices of the events, in order of their keys."""
     low = first_points.min()
     points, counts = (first_points - low) // step, (last_points - first_points) // step + 1
     members = events

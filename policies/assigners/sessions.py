@@ -370,9 +370,9 @@ class CountedWindows(WindowAssigner):
     event. The first windows of a key hold fewer events, and an incomplete slide forms no window, not even at the end of
     the streams. With a slide longer than the length, the events between two windows are in no window.
 
-    Earlier windows are known by ``LiveEvents.accounted`` only. Without gaps between windows, the events since the last
-    window are those that have been in no window; with gaps, they are all live events. So the lower limit of ``assign``
-    is ignored, and an event exactly at the time of the last window counts for the next window.
+    Counting goes on after the last window of the key. If windows leave no gaps, the events after it are those that have
+    been in no window (``LiveEvents.accounted``); if they leave gaps, they are all live events. ``assign`` does not need
+    its lower limit for this, so an event at exactly the end of the last window counts for the next one.
     """
 
     ends_by_time = False

@@ -145,10 +145,12 @@ class WindowedInputs:
         times, codes = timed_rows.times, timed_rows.codes
         latest = skew = None
         if node.event_time and not node.origins[input_index]:
-            seen_times = (
-                times if all_accepted(codes) and timed_rows.end_edges is None else times[_is_advancing(timed_rows)]
+            advancing_times = (
+                times
+                if all_accepted(codes) and timed_rows.end_edges is None
+                else times[_advances_watermark(codes, timed_rows.end_edges)]
             )
-            latest = int(seen_times.max()) if len(seen_times) else None
+            latest = int(advancing_times.max()) if len(advancing_times) else None
         elif node.event_time and not node.brings_time[input_index] and rows.times is not None:
             events = (codes != Decision.INVALID) & (codes != Decision.WATERMARK)
             skew = int((rows.times - times)[events].max()) if events.any() else None
@@ -204,7 +206,7 @@ class WindowedInputs:
 # Prepares events for a bolt whose tasks admit them: their times and their order of arrival.
 
 
-_MISSING_VALUES = {"partition": np.int32(-1), "heard": np.True_, "arrived": np.int64(NONE)}
+_MISSING_VALUES = {"partition": np.int32(-1), "registers_partition": np.True_, "arrival": np.int64(NONE)}
 """Values for rows of a source without partitions, if other sources have them."""
 
 
@@ -344,11 +346,11 @@ class ArrivingEvents:
         return self._partitions.setdefault(name, len(self._partitions))
 
 
-def _is_advancing(timed_rows: TimedRows) -> NDArray[np.bool_]:
+def _advances_watermark(codes: NDArray[np.int8], is_end_edge: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """Returns a mask of the events that advance the watermark. End edges do not, nor events rejected by their arrival
     (SI-10)."""
-    is_accepted = is_accepted_on_arrival(timed_rows.codes)
-    return is_accepted if timed_rows.end_edges is None else is_accepted & ~timed_rows.end_edges
+    is_accepted = is_accepted_on_arrival(codes)
+    return is_accepted if is_end_edge is None else is_accepted & ~is_end_edge
 
 
 def _arrival_columns(
@@ -356,20 +358,21 @@ def _arrival_columns(
 ) -> dict[str, Any]:
     """Returns the columns from which the watermark is computed, for rows in order of arrival."""
     settings, is_accepted = node.bolt.settings, is_accepted_on_arrival(timed_rows.codes)
-    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": _is_advancing(timed_rows)}
+    is_advancing = _advances_watermark(timed_rows.codes, timed_rows.end_edges)
+    columns: dict[str, Any] = {"time": timed_rows.times, "input": inputs, "advancing": is_advancing}
     if settings.watermark_field is not None:
-        columns["given"] = (
+        columns["inserted"] = (
             np.full(len(is_accepted), NONE, np.int64) if timed_rows.watermarks is None else timed_rows.watermarks
         )
     if partitions is not None:
         columns["partition"] = partitions
-        columns["heard"] = is_accepted | (timed_rows.codes == Decision.WATERMARK)
+        columns["registers_partition"] = is_accepted | (timed_rows.codes == Decision.WATERMARK)
     if (
         settings.estimate_arrival
         and timed_rows.arrivals is not None
         and (partitions is not None or len(node.inputs) > 1)
     ):
-        columns["arrived"] = timed_rows.arrivals
+        columns["arrival"] = timed_rows.arrivals
     return columns
 
 
@@ -378,10 +381,12 @@ def _write_section(writer: SegmentWriter, table: pa.Table, streams: int) -> Ref:
     codes = table.column(STREAM_COLUMN).to_numpy()
     times = table.column(TIME_COLUMN).to_numpy()
     by_stream = tuple(int(count) for count in np.bincount(codes, minlength=streams))
-    is_seen = is_accepted_on_arrival(table.column(DECISION_COLUMN).to_numpy())
-    if END_EDGE_COLUMN in table.column_names:
-        is_seen = is_seen & ~table.column(END_EDGE_COLUMN).to_numpy(zero_copy_only=False)
-    latest = int(times[is_seen].max()) if is_seen.any() else None  # as for the watermark: see ``_is_advancing``
+    has_end_edges = END_EDGE_COLUMN in table.column_names
+    is_advancing = _advances_watermark(
+        table.column(DECISION_COLUMN).to_numpy(),
+        table.column(END_EDGE_COLUMN).to_numpy(zero_copy_only=False) if has_end_edges else None,
+    )
+    latest = int(times[is_advancing].max()) if is_advancing.any() else None
     return replace(ref, earliest_live=int(times.min()), latest_live=latest, by_stream=by_stream)
 
 

@@ -14,7 +14,7 @@ from manager.storage.segments import Ref, SegmentStore
 from manager.storage.task_state import TaskState, is_no_longer_needed
 from manager.watermarks import ArrivalTimes, EventWatermarks, MarksAround, WaterMarkEventGenerator
 from policies.storm import TimeTriggerPolicy
-from policies.watermarks import NONE, MarkState, estimate_arrival
+from policies.watermarks import NONE, MarkState, estimated_arrival
 from topologies.engine.batch import BatchProgress, Context, TimeAdvance
 from topologies.engine.event_times import with_anchor
 from topologies.engine.fire.task_families import family_of
@@ -73,10 +73,10 @@ def read_arrivals(store: SegmentStore, order: Sequence[Ref]) -> ArrivalTimes:
         column("time"),
         column("input"),
         column("advancing"),
-        column("given") if "given" in names else None,
+        column("inserted") if "inserted" in names else None,
         *_partitions(table.column("partition") if "partition" in names else None),
-        table.column("heard").fill_null(True).to_numpy() if "heard" in names else None,
-        table.column("arrived").fill_null(NONE).to_numpy() if "arrived" in names else None,
+        table.column("registers_partition").fill_null(True).to_numpy() if "registers_partition" in names else None,
+        table.column("arrival").fill_null(NONE).to_numpy() if "arrival" in names else None,
     )
 
 
@@ -231,8 +231,8 @@ def _follow_events(
 def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
     """Sets the mark of each input that comes from another windowed bolt to that bolt's watermark.
 
-    The mark goes back if rows of this batch were moved further behind their original time than any before. With
-    watermarks at ticks, the mark counts at the next tick, minus the lag.
+    The mark is earlier than before if this batch gave a row a new time that is further behind the former one than any
+    difference so far (``WatermarkState.skew``). With watermarks at ticks, the next tick takes the mark less the lag.
     """
     at_ticks = node.bolt.settings.watermark_every is None
     for label, origins in zip(node.streams, node.origins, strict=True):
@@ -341,7 +341,9 @@ def floor_of(node: WindowedNode, bolt_state: BoltState, clock: int) -> int:
         return NONE
     assert sources.latest_arrival_clock is not None
     return (
-        estimate_arrival(sources.latest_arrival, sources.latest_arrival_clock, max(clock, sources.latest_arrival_clock))
+        estimated_arrival(
+            sources.latest_arrival, sources.latest_arrival_clock, max(clock, sources.latest_arrival_clock)
+        )
         - arrival.late.micros
     )
 

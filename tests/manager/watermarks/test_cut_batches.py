@@ -43,7 +43,7 @@ def drawn_events(chance: random.Random, parted: list[bool], clock: int) -> Arriv
         partitions=np.array([chance.randrange(3) if parted[each] else -1 for each in inputs]),
         names=("a", "b", "c"),
         registers_partition=heard,
-        arrived=arrived,
+        arrivals=arrived,
     )
 
 

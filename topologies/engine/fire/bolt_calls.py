@@ -270,10 +270,11 @@ class Retractions:
             rows_by_window[start, end] = {stream: pa.concat_tables(parts) for stream, parts in emitted_now.items()}
 
     def keep(self, windows: PaneStates) -> None:
-        """Forgets the rows of all windows except these, which are open after an evaluation.
+        """Forgets the rows that no later firing can retract: those of closed windows. ``windows``: the windows that are
+        open after an evaluation.
 
-        Called before another window can overlap a closed one. Until then each window that has fired is an open window
-        of its key, is contained in one, or has been cut into several.
+        Must be called after each evaluation. A window that has fired and is still open may have another extent by then:
+        it is one of these windows, a part of one, or was cut into several; its rows are kept in all three cases.
         """
         before, self._last_rows = self._last_rows, defaultdict(dict)
         keys = np.array(list({key for _, key in before}), np.int64)
