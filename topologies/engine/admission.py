@@ -157,8 +157,7 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
     elif node.event_time:
         times, codes, closed_until = _decide_by_watermark(node, events)
     if node.event_time and events.idle_closed_until > NONE:
-        closed_until = np.maximum(closed_until, events.idle_closed_until)
-        codes = _decide_by_timeout(node, events, admission_context, times, codes, closed_until)
+        codes = _decide_about_cut_sessions(node, events, admission_context, times, codes, closed_until)
     if node.event_time and node.reports_silences:
         evaluate_before = _first_behind_closed_windows(times, codes, closed_until)
     if admission_context.closed_early is not None:
@@ -275,7 +274,7 @@ def _closed_until(node: WindowedNode, events: Incoming) -> NDArray[np.int64]:
     return closed_until if events.idle_closed_until == NONE else np.maximum(closed_until, events.idle_closed_until)
 
 
-def _decide_by_timeout(
+def _decide_about_cut_sessions(
     node: WindowedNode,
     events: Incoming,
     admission_context: AdmissionContext,
@@ -283,8 +282,8 @@ def _decide_by_timeout(
     codes: NDArray[np.int8],
     closed_until: NDArray[np.int64],
 ) -> NDArray[np.int8]:
-    """Decides again about events whose sessions the idle timeout may have closed (AT-17); of other windows the ends are
-    known, so that it has been decided."""
+    """Decides again about events whose session, cut by its longest duration, the idle timeout may have closed (AT-17).
+    Which session that is depends on the events before; of all other windows it has been decided."""
     if node.session is not None and node.session.max_duration is not None and len(node.assigners) == 1:
         decided_events = replace(events, times=times, codes=codes)
         is_late, _ = _late_for_windows(node, decided_events, admission_context, closed_until)
