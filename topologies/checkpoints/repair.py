@@ -27,6 +27,7 @@ from manager.storage.manifest import BoltState, Manifest
 from manager.storage.segment_files import FileSegments
 from manager.storage.segments import KEY_COLUMN, Ref, Refs, SegmentStore, SegmentWriter
 from manager.storage.task_state import FieldKind, QueueState, TaskState, WindowsState
+from policies.assigners import SnapshotWindows
 from policies.assigners.aligned import limit_at
 from topologies.checkpoints.paired_checkpoint import PairedCheckpoint
 from topologies.checkpoints.savepoint import Rewrite, StateChange, take_savepoint
@@ -40,6 +41,7 @@ from windowing.conversion import REFUSED, convert_column
 from windowing.errors import ConfigError, DataError, did_you_mean_column
 from windowing.events import Events, count_by_stream
 from windowing.schema import value_type
+from windowing.timestamps import FOREVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -554,16 +556,20 @@ def _reasons_of_assigned(task: TaskReader, removed: NDArray[np.bool_]) -> Iterat
         yield rows(gone & is_evaluated), "its windows count events, and time has reached it"
         return
     remaining = np.flatnonzero(~gone)
-    (no_longer_open, held_again), (still_open, still_done) = (
-        _open_and_done(task, live),
-        _open_and_done(task, live.take(remaining)),
+    (starts, held_again), (starts_after, still_done) = (
+        _starts_and_done(task, live),
+        _starts_and_done(task, live.take(remaining)),
     )
-    no_longer_open[:, remaining] &= ~still_open
+    no_longer_open, begins_earlier = starts < FOREVER, np.zeros(starts.shape, np.bool_)
+    no_longer_open[:, remaining] &= starts_after == FOREVER
     held_again[:, remaining] &= ~still_done
+    between_edges = np.array([[isinstance(each, SnapshotWindows)] for each in windows.assigners])
+    begins_earlier[:, remaining] = between_edges & (starts_after < starts[:, remaining])
     merging = np.array([[each.merges] for each in windows.assigners])
     consequences = {
         "a window has ended that has not fired, and row {} would be in none": no_longer_open & (merging | ~accounted),
         "a window that has fired would have another end, and would hold row {} again": held_again,
+        "the window of row {} would begin before the end of one that has fired": begins_earlier,
     }
     for what, mask in consequences.items():  # accounted: in a window of any kind; others have yet to fire
         broken = mask.any(axis=0) & ~gone
@@ -573,15 +579,16 @@ def _reasons_of_assigned(task: TaskReader, removed: NDArray[np.bool_]) -> Iterat
             yield rows(same if same.any() else gone), f"without it {what.format(int(stored_rows[one]))}"
 
 
-def _open_and_done(task: TaskReader, live: RetainedEvents) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns two masks for each kind of window: events in a window that has yet to fire, and events that no later
-    window can hold."""
+def _starts_and_done(task: TaskReader, live: RetainedEvents) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns two arrays with a row for each kind of window: for each event the earliest start, in microseconds, of the
+    windows with it that have yet to fire, FOREVER without such a window; and a mask of the events that no later window
+    can hold."""
     windows = windows_of(task, live)
     span = evaluated_span(task, live, windows)
-    is_open = np.zeros((len(windows.assigners), len(live)), np.bool_)
+    starts = np.full((len(windows.assigners), len(live)), FOREVER)
     for kind, formed in windows.open_windows(span):
-        is_open[kind, formed.members] = True
-    return is_open, np.stack([windows.finished(span.upto, kind) for kind in range(len(windows.assigners))])
+        np.minimum.at(starts[kind], formed.members, np.repeat(formed.starts, np.diff(formed.offsets)))
+    return starts, np.stack([windows.finished(span.upto, kind) for kind in range(len(windows.assigners))])
 
 
 def _reasons_of_policies(task: TaskReader, removed: NDArray[np.bool_]) -> Iterator[Reason]:

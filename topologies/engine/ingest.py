@@ -127,7 +127,7 @@ class WindowedInputs:
         if reasons is None or not len(invalid_rows):
             return
         self._ledger.count(node, input_index, "received", len(invalid_rows) * copies)
-        from_source = rows.times is None and rows.has_positions
+        from_source = rows.is_read and rows.has_positions
         if (
             self._ledger.tracing and from_source
         ):  # rows are identified by position in the source, since not all have ids

@@ -106,6 +106,8 @@ class Rows:
     """The file of the positions; "" if the rows are not from a user's file."""
     truncated: NDArray[np.bool_] | None = None
     """True for rows with a time that reading cut to microseconds; None without such rows."""
+    is_read: bool = False
+    """True for rows of a source and rows that plain bolts made of them; False for rows that windows emitted."""
 
     @staticmethod
     def without_source(table: pa.Table, clock: int, times: NDArray[np.int64] | None = None) -> Rows:
@@ -132,6 +134,7 @@ class Rows:
             partition,
             self.file,
             truncated,
+            self.is_read,
         )
 
     def shifted(self, micros: int) -> Rows:

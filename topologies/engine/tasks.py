@@ -83,6 +83,7 @@ def ingest(split: SourceSplit, context: Context) -> Output:
             partition=partition,
             file=source_batch.source if _reads_files(context, component) else "",
             truncated=source_batch.truncated,
+            is_read=True,
         )
         router.emit((source_batch.component, source_batch.stream), rows)
         if source_batch.bad is not None and len(source_batch.bad):

@@ -33,7 +33,7 @@ from tests.oracles.interpreter.values import (
 )
 from windowing.durations import Duration
 from windowing.settings import WindowSettings
-from windowing.settings.kinds import Calendar, Hopping, Onset
+from windowing.settings.kinds import Calendar, Hopping, Lull, Onset
 from windowing.settings.panes import PaneMode
 from windowing.settings.rules import SOURCE, Arrival, LateAction, LateBy, WatermarkCombiner
 from windowing.timestamps import show
@@ -53,11 +53,18 @@ def resolved(rules: WindowSettings) -> WindowSettings:
     if rules.arrival is None or not rules.arrival_is_time:
         return rules
     kinds = kinds_of(rules)
-    refused = any(kind is None or kind.counts or (kind.merges and rules.watermark_per_key) for kind in kinds)
+    late_by_watermark = any(
+        kind is None
+        or kind.counts
+        or (len(kinds) > 1 and not kind.edges_known)
+        or (rules.watermark_per_key and (kind.merges or isinstance(kind, Lull)))
+        or (rules.lifetime is not None and kind.between_edges)
+        for kind in kinds
+    )
     return replace(
         rules,
         timestamp_field=rules.arrival.field,
-        late_by=LateBy.WATERMARK if refused else LateBy.WINDOW,
+        late_by=LateBy.WATERMARK if late_by_watermark else LateBy.WINDOW,
         late_per_input=False,
         late_action=LateAction.DIVERT,
         lag=Duration(0),
@@ -274,6 +281,13 @@ class Bolt:
     @property
     def arrival_field(self) -> str | None:
         return self.rules.arrival.field if self.rules.arrival is not None and self.event_time else None
+
+    @cached_property
+    def is_judged_at_once(self) -> bool:
+        """Whether events are judged where they are read, by the watermark of the last tick, as in Storm."""
+        rules = self.rules
+        of_its_own = rules.kinds or rules.key or rules.key_trigger or rules.trigger or rules.eviction
+        return not of_its_own and not rules.admitted_by_tasks(event_time=self.event_time)
 
     def ingest(self) -> None:
         """Look at what has come in this batch."""
@@ -615,9 +629,7 @@ class Bolt:
         ends = (each.window.end for each in self.emitted)
         calls = (each.last_call for each in self.formed.values() if isinstance(each, Own))
         past = (each + 1 for each in calls if each is not None)  # a moment of policies is over when time is past it
-        return most(
-            at, self.by_idleness, self.latest_event, *ends, *past
-        )  # decision 4: the last window's end, or event
+        return most(at, self.by_idleness, self.latest, *ends, *past)  # decision 4: the last window's end, or event
 
     # ---- firing
 
@@ -633,7 +645,7 @@ class Bolt:
         else:
             if rules.trigger is not None:  # those of one key and end stay in their order
                 due.sort(key=lambda window: window.end)
-            elif None not in self.kinds or rules.key_trigger is not None:
+            elif None not in self.kinds or rules.key or rules.key_trigger is not None:
                 due.sort(key=lambda window: (window.end, window.start or 0, window.place))
             due = due if rules.empty_windows_until is None else self.with_empty(due)
             found = [(window, in_order(window.events), None) for window in due]  # type: ignore[misc]

@@ -202,6 +202,15 @@ class Topology:
         for number, task in enumerate(tasks, 1):
             is_last = number == len(tasks)
             bolt.arrive(clock, row.fields, stream, own, task or 0, copy=len(tasks) > 1, last=is_last)
+        if bolt.is_judged_at_once:
+            bolt.ingest()
+            self.divert(node, bolt)
+
+    def divert(self, node: Node, bolt: Bolt) -> None:
+        """Late, early and refused events go to their streams."""
+        diverted, bolt.diverted = bolt.diverted, []
+        for stream, fields in diverted:
+            self.arrive(label(node.name, stream), Row(fields))
 
     # ---- the end of a batch
 
@@ -229,9 +238,7 @@ class Topology:
             if self.batch in self.repairs:
                 bolt.repair(*self.repairs[self.batch])
             self.emit(node, bolt)
-            diverted, bolt.diverted = bolt.diverted, []
-            for stream, fields in diverted:
-                self.arrive(label(node.name, stream), Row(fields))
+            self.divert(node, bolt)
         self.before, self.rows = self.clock, 0
         self.batch += 1
         return moved[0] if moved else None

@@ -35,11 +35,11 @@ from windbolt import (
     state,
 )
 from windowing import AggregateBolt, Count
-from windowing.settings.kinds import CountByStart, Hopping, Session, SlidingLog
+from windowing.settings.kinds import CountByStart, Hopping, Session, SlidingLog, Snapshot
 from windowing.settings.panes import Panes, after_count
 from windowing.settings.triggers import FireResult, RuleTrigger
 
-SCHEMA = "user string, price double, pieces long, note string, input string, ts timestamp"
+SCHEMA = "user string, price double, pieces long, note string, input string, ts timestamp, until timestamp"
 
 
 class Total(WindowedBolt):
@@ -313,6 +313,11 @@ NOT_TAKEN_OUT: dict[str, tuple[WindowedBolt, list[dict[str, Any]], int, str]] = 
         Total().with_window(SlidingLog("9s"), CountByStart(2)).with_key("user").with_timestamp_field("ts")
         .with_lag("1s"), [order("ann", 1.0, 2), order("ann", 2.0, 5), order("bob", 8.0, 9)], 1,
         "a window that has fired would have another end, and would hold row",
+    ),
+    "what ended the last snapshot": (
+        Total().with_window(Snapshot()).with_key("user").with_timestamp_field("ts").with_lag("2s")
+        .with_lifetime("until").with_alignment(bounds="[start, end)"), EARLY, 1,
+        "would begin before the end of one that has fired",
     ),
     "a rule": (
         Total().with_key("user").with_trigger(RuleTrigger(by_price)), EARLY, 0, "what a rule has made of its events"
