@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from manager.accounts import Accounts
 from manager.keyed.key_states import ForgottenKey, KeyRecord, KeyStates
-from manager.keyed.retained_events import ACCOUNTED, IN_LAST_WINDOW, NOT_LIVE, RetainedEvents, SortedEvents
+from manager.keyed.retained_events import ACCOUNTED, FINISHED, IN_LAST_WINDOW, RetainedEvents, SortedEvents
 from manager.policy_walks import (
     Firing,
     Indices,
@@ -178,10 +178,10 @@ class PolicyWindows:
         return len(self._units_of(~self._finished & ~self._sorted.accounted))
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW) of each event, in the order of ``events``."""
+        """Returns the flags (ACCOUNTED, FINISHED, IN_LAST_WINDOW) of each event, in the order of ``events``."""
         flags = (
             self._sorted.accounted * np.uint8(ACCOUNTED)
-            | self._finished * np.uint8(NOT_LIVE)
+            | self._finished * np.uint8(FINISHED)
             | self._in_last_window * np.uint8(IN_LAST_WINDOW)
         )
         return self._sorted.in_given_order(flags)

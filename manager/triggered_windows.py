@@ -16,7 +16,7 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.assigned_windows import TupleWindows
 from manager.keyed.key_states import ForgottenKey, KeyRecord, KeyStates, RuleCache
-from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
+from manager.keyed.retained_events import ACCOUNTED, FINISHED, RetainedEvents, SortedEvents
 from manager.remote import is_caused_by_event
 from policies.assigners import WindowMembers
 from policies.firing import (
@@ -849,9 +849,9 @@ class TriggeredWindows:
         self._finish()
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order of ``events``."""
+        """Returns the flags (ACCOUNTED, FINISHED) of each event, in the order of ``events``."""
         finished = self._purged | self._refusals.mask
-        return self._sorted.in_given_order(self._sorted.accounted * np.uint8(ACCOUNTED) + finished * np.uint8(NOT_LIVE))
+        return self._sorted.in_given_order(self._sorted.accounted * np.uint8(ACCOUNTED) + finished * np.uint8(FINISHED))
 
     def _decide(self, evaluation: Evaluation) -> None:
         match self.trigger:

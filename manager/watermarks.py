@@ -47,10 +47,11 @@ class WatermarkState:
     """The state of a bolt's watermark; times in microseconds."""
 
     latest: dict[str, int] = field(default_factory=dict)
-    """The latest time of each stream that has delivered; for a stream from a windowed bolt, that bolt's watermark."""
+    """The latest time of each stream that has delivered. For a stream of a windowed bolt, a time before which none of
+    its further events can be: that bolt's watermark, less ``greatest_shift_back`` (``inherit_watermarks``)."""
     current: int | None = None
     """The last watermark emitted; None before the first."""
-    skew: dict[str, int] = field(default_factory=dict)
+    greatest_shift_back: dict[str, int] = field(default_factory=dict)
     """For each stream of another bolt whose events get a new time here: the greatest difference by which a new time was
     earlier than the former one."""
     ticked_at: int | None = None
@@ -235,9 +236,9 @@ class ArrivalTimes:
         """Returns, after each event, the mark that a source has at least, even if it is silent (AZ-5); None if the
         watermark does not follow arrivals.
 
-        It is an arrival time less ``late_tolerance``: the latest arrival so far, or an earlier one that a later event
-        of this batch has, so that the source of that event is not taken for silent. ``latest_before``: the latest
-        arrival of earlier batches. All times are in microseconds.
+        It is an arrival time less ``late_tolerance``: of the latest arrival so far and the arrivals of later events of
+        this batch, the earliest, because a source with a later event in this batch is not silent. ``latest_before``:
+        the latest arrival of earlier batches. All times are in microseconds.
         """
         if self.arrivals is None or not len(self):
             return None
@@ -554,7 +555,7 @@ class BatchWatermarks:
         )
 
     def _partitioned_inputs(self) -> list[str]:
-        """Returns the inputs that had no partitions before this batch, and that a partition now replaces."""
+        """Returns the inputs that were one source before this batch, and now are divided into partitions."""
         marks = self._sources.state.marks.items()
         awaited = {stream for stream, mark in marks if not mark.counted and stream not in self.delivered}
         return [stream for stream in self._new_partitions if stream in awaited]

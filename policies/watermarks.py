@@ -218,10 +218,11 @@ def is_accepted_on_arrival(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     return in_time
 
 
-def between_windows(times: NDArray[np.int64], last: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
-    """Returns a mask of the events in gaps between windows; ``last``: the end of the last window that begins before
-    each event. ``holds_start``: True if windows hold their start."""
-    between: NDArray[np.bool_] = last < times + holds_start  # a microsecond more: its own start is in a window
+def between_windows(times: NDArray[np.int64], last_ends: NDArray[np.int64], holds_start: bool) -> NDArray[np.bool_]:
+    """Returns a mask of the events in gaps between windows. ``last_ends``: the end of the last window that begins
+    before each event. ``holds_start``: True if windows hold their start and not their end, so that an event at the end
+    of a window is in a gap."""
+    between: NDArray[np.bool_] = last_ends < times + holds_start
     return between
 
 
@@ -252,7 +253,7 @@ class Admission:
 
     late_by: LateBy
     late_action: LateAction
-    per_input: bool
+    by_own_mark: bool
     """True if an event is late by the mark of its input, partition or key; False if by the watermark of the bolt."""
     allowed: int
     """Allowed lateness: windows close this many microseconds after the watermark has reached their end."""
@@ -275,11 +276,11 @@ class Admission:
         return _subtract(watermarks, self.allowed)
 
     def windows_closed(
-        self, times: NDArray[np.int64], last: NDArray[np.int64], closed_until: NDArray[np.int64]
+        self, times: NDArray[np.int64], last_ends: NDArray[np.int64], closed_until: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Returns a mask of the events whose last window has closed, except events in gaps between windows, which are
         not late (AT-4)."""
-        return (last <= closed_until) & ~between_windows(times, last, self.holds_start)
+        return (last_ends <= closed_until) & ~between_windows(times, last_ends, self.holds_start)
 
     def decide(
         self,
@@ -372,7 +373,7 @@ class Admission:
         """Returns the mark or watermark that each event is compared with."""
         if self.admits_behind_watermark:
             return source_mark
-        return np.maximum(source_mark, watermark) if self.per_input else watermark
+        return np.maximum(source_mark, watermark) if self.by_own_mark else watermark
 
 
 def _subtract(watermarks: NDArray[np.int64], micros: int) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ from topologies.engine.librdkafka import Admins, EndOffsets, RangeReader, Sender
 from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import Puller, RangePlanner, range_splits, ranges_in
 from topologies.engine.source_splits import TableSource, file_splits, refuse_undecodable_names
-from topologies.engine.task_data import MergedSplits, Output, SinkBatch, SinkRows, SourceSplit
+from topologies.engine.task_data import MergedSplits, SinkBatch, SinkRows, SourceSplit, TaskOutput
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.file_spout import FileSpout, FoundFile
@@ -188,7 +188,7 @@ class LocalRun(CheckpointedRun):
 
     def _ingest_records(
         self, tasks_at_once: int, planned: Mapping[str, Partitions]
-    ) -> Callable[[Context], list[Output]] | None:
+    ) -> Callable[[Context], list[TaskOutput]] | None:
         """Reads the records of a batch from Kafka, and returns their ingestion."""
         if not self.kafka.topics:
             return None
@@ -199,7 +199,7 @@ class LocalRun(CheckpointedRun):
         self.read_topics.compare(ranges)
         merged = {name for name, partitions in planned.items() if partitions.most_with_records > 1}
 
-        def ingested(context: Context) -> list[Output]:
+        def ingested(context: Context) -> list[TaskOutput]:
             records, complaints = self.kafka.read(ranges)
             self.complaints += complaints
             return ingest_records(records, merged, self.executor, context, tasks_at_once)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from manager.accounts import Accounts
 from manager.keyed.fired_windows import FiredAtLimit, LastFired, PaneDecisions, PaneStates
 from manager.keyed.key_states import KnownKeys
-from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, SortedEvents
+from manager.keyed.retained_events import ACCOUNTED, FINISHED, RetainedEvents, SortedEvents
 from manager.keyed.run_sums import FiredSums, RunSums
 from policies.assigners import GridWindows, WindowAssigner, WindowMembers
 from policies.assigners.aligned import MAX_MEMBERS_PER_PIECE, expand_counts, limit_at
@@ -512,8 +512,8 @@ class AssignedWindows:
                 yield kind, replace(windows, members=self._events.row_indices(windows.members))
 
     def flags(self) -> NDArray[np.uint8]:
-        """Returns the flags (ACCOUNTED, NOT_LIVE) of each event, in the order of the given events."""
-        flags = self._events.accounted * np.uint8(ACCOUNTED) + self._finished * np.uint8(NOT_LIVE)
+        """Returns the flags (ACCOUNTED, FINISHED) of each event, in the order of the given events."""
+        flags = self._events.accounted * np.uint8(ACCOUNTED) + self._finished * np.uint8(FINISHED)
         return self._events.in_given_order(flags)
 
     def _due_windows(self, span: Span) -> Iterator[tuple[int, WindowMembers]]:

@@ -49,9 +49,9 @@ COLUMNS = (
 
 FLAGS = ("accounted", "in_last_window", "finished")
 """The optional masks of retained events."""
-ACCOUNTED, NOT_LIVE, IN_LAST_WINDOW = 1, 2, 4
+ACCOUNTED, FINISHED, IN_LAST_WINDOW = 1, 2, 4
 """Flags of an event. ACCOUNTED: the event is in an account, because it has been in a window or can be in none.
-NOT_LIVE: no window needs the event any more. IN_LAST_WINDOW: the event is in the last fired window of its key; for a
+FINISHED: no window needs the event any more. IN_LAST_WINDOW: the event is in the last fired window of its key; for a
 bolt that reads expired events it is retained until the next window of the key has fired."""
 
 
@@ -154,7 +154,7 @@ class RetainedEvents:
         flags = np.zeros(len(self), np.uint8)
         for bit, mask in (
             (ACCOUNTED, self.accounted),
-            (NOT_LIVE, self.finished),
+            (FINISHED, self.finished),
             (IN_LAST_WINDOW, self.in_last_window),
         ):
             if mask is not None:
@@ -165,13 +165,13 @@ class RetainedEvents:
 def is_needed(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Returns a mask of the rows that are still needed: live events, and those that may have to be reported as
     expired."""
-    needed: NDArray[np.bool_] = (flags & (NOT_LIVE | IN_LAST_WINDOW)) != NOT_LIVE
+    needed: NDArray[np.bool_] = (flags & (FINISHED | IN_LAST_WINDOW)) != FINISHED
     return needed
 
 
 def live_rows(events: RetainedEvents, flags: NDArray[np.uint8]) -> RetainedEvents:
     """Returns the rows that a window may still need."""
-    finished = (flags & NOT_LIVE) != 0
+    finished = (flags & FINISHED) != 0
     return events.take(np.flatnonzero(~finished)) if finished.any() else events
 
 
@@ -214,7 +214,7 @@ STORED_AS = {
     "gaps": GAP_COLUMN,
     "edges": EDGE_COLUMN,
     "evaluation": "_evaluation",
-    "covered_until": "_reach",
+    "covered_until": "_covered_until",
 }
 """The name in segments of each column of retained events."""
 
@@ -243,7 +243,7 @@ def write_retained(writer: SegmentWriter, events: RetainedEvents, streams: int) 
 def write_flags(writer: SegmentWriter, ref: Ref, flags: NDArray[np.uint8], events: RetainedEvents, streams: int) -> Ref:
     """Write new flags and numbers for the rows of a section. Returns the reference to the section with these flags.
     ``events``: all rows of the section, in order."""
-    live, needed = (flags & NOT_LIVE) == 0, is_needed(flags)
+    live, needed = (flags & FINISHED) == 0, is_needed(flags)
     columns = {"flags": pa.array(flags)}
     if events.numbers is not None:
         columns["numbers"] = pa.array(events.numbers)
@@ -280,7 +280,7 @@ def read_retained(store: SegmentStore, ref: Ref) -> tuple[RetainedEvents, NDArra
         numbers = flags_table.column("numbers").to_numpy() if "numbers" in flags_table.column_names else None
     optional = {name: column(stored) for name, stored in STORED_AS.items()} | {"numbers": numbers}
     if (flags & IN_LAST_WINDOW).any():
-        optional |= {"in_last_window": (flags & IN_LAST_WINDOW) != 0, "finished": (flags & NOT_LIVE) != 0}
+        optional |= {"in_last_window": (flags & IN_LAST_WINDOW) != 0, "finished": (flags & FINISHED) != 0}
     times, payload = column(TIME_COLUMN), table.select(user_columns)
     events = RetainedEvents(
         times=times, payload=payload, **optional, weights=weights, accounted=(flags & ACCOUNTED) != 0

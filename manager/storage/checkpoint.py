@@ -216,7 +216,7 @@ class FileCheckpoint:
     atomically. ``segments/`` holds the rows, in one folder per batch. The manifests of the last ``keep`` batches are
     kept, with all segments that they refer to.
 
-    Only a local checkpoint has a lock. A remote checkpoint has a log in ``turns/``, which determines the owner and the
+    Only a local checkpoint has a lock. A remote checkpoint has a log in ``claims/``, which determines the owner and the
     committed state; ``manifests/`` then holds copies (decisions 67 and 87).
 
     Every file is verified when it is read; DamagedCheckpoint is raised if a checksum differs (decision 30).
@@ -339,12 +339,12 @@ class FileCheckpoint:
 
     def poison_input(self, key: str) -> list[dict[str, Any]]:
         """Returns the input that a batch leaves out because workers die on it, in order of discovery."""
-        return self.files.read(f"deadly/{key}") or []
+        return self.files.read(f"poison/{key}") or []
 
     def note_poison_input(self, key: str, poison: list[dict[str, Any]]) -> None:
         """Store all input that a batch leaves out, so that a re-run leaves out the same input."""
         make_folder(self._fs, f"{self.root}/deadly")
-        self.files.write(f"deadly/{key}", poison)
+        self.files.write(f"poison/{key}", poison)
 
     def begin(self, key: str) -> None:
         """Delete the segments of an earlier attempt at a batch; called before the batch writes its first segment.
@@ -524,7 +524,7 @@ class FileCheckpoint:
         self.files.write(name, note)
 
     def _sweep_drafts(self) -> None:
-        for documents in ("", "plans", "manifests", "deadly"):
+        for documents in ("", "plans", "manifests", "poison"):
             self.files.sweep(documents)
 
     def _clean(self, key: str, previous: str, segments_before: set[str]) -> None:
@@ -537,7 +537,7 @@ class FileCheckpoint:
         keep_from = batch_key(self._kept_manifests[0].batch, self._kept_manifests[0].closing)
         unneeded = [
             f"{folder}/{name}"
-            for folder in ("plans", "manifests", "deadly")
+            for folder in ("plans", "manifests", "poison")
             for name in self.files.names(folder)
             if name < keep_from
         ]

@@ -226,7 +226,7 @@ def require_document(found: Any, path: str, why: str) -> Any:
 
 # The log of a checkpoint without a lock: a sequence of entries, each created by a conditional write.
 #
-# The entries are the documents ``turns/0000000001``, ``turns/0000000002`` and so on. A run that opens the checkpoint
+# The entries are the documents ``claims/0000000001``, ``claims/0000000002`` and so on. A run that opens the checkpoint
 # writes the next entry, its claim; each commit is another entry. Only one of two runs can create an entry of the same
 # number. A claim takes the number that the former owner needs for its next commit; the former owner finds the claim
 # there, and stops (decision 67).
@@ -235,7 +235,7 @@ def require_document(found: Any, path: str, why: str) -> Any:
 # which may be out of date: a former owner can still write copies (decision 87).
 
 
-_LOG_FOLDER = "turns"
+_LOG_FOLDER = "claims"
 _ATTEMPTS = 1000
 """Number of failed claims after which a run gives up. A claim fails if another run commits a batch at that moment."""
 
@@ -252,7 +252,7 @@ class Committed:
     """The key of the batch committed last; None before the first commit."""
     manifest: Any = None
     """The manifest of ``batch``; None if only ``manifests/`` has it, as in a checkpoint that was copied without
-    ``turns/``."""
+    ``claims/``."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """The notes that belong to the state, by name."""
     first: str | None = None

@@ -332,8 +332,8 @@ class AssignedState(WindowsState):
     """The keys with recent events, if windows without events fire."""
     panes: Ref | None = declared_field(FieldKind.CODES, key_column="key")
     """The firings of open windows."""
-    released: Ref | None = declared_field(FieldKind.CODES, key_column="key")
-    """The windows that were released at exactly the limit of the last evaluation."""
+    fired_at_limit: Ref | None = declared_field(FieldKind.CODES, key_column="key")
+    """The windows that fired at exactly the limit of the last evaluation."""
     end_edges: Ref | None = declared_field(FieldKind.EVENTS)
     """The end edges that wait for their start edges."""
     listed: str | None = value_field()
@@ -343,10 +343,10 @@ class AssignedState(WindowsState):
 
 
 @dataclass(frozen=True)
-class EventState(WindowsState):
+class StatefulState(WindowsState):
     """State of a stateful bolt without windows. ``keys``: the states of keys."""
 
-    family: ClassVar[str] = "events"
+    family: ClassVar[str] = "stateful"
 
     keys: Ref | None = declared_field(FieldKind.KEYS, key_column=KEY_COLUMN, shown_name="states")
     codes: Ref | None = declared_field(FieldKind.CODES, key_column=CODE_COLUMN)
@@ -390,7 +390,7 @@ class PolicyState(KeyedState):
 Windows = TypeVar("Windows", bound=WindowsState)
 
 _FAMILIES: dict[str, type[WindowsState]] = {
-    state.family: state for state in (QueueState, AssignedState, TriggeredState, PolicyState, EventState)
+    state.family: state for state in (QueueState, AssignedState, TriggeredState, PolicyState, StatefulState)
 }
 """The families of windows by their tags."""
 

@@ -433,8 +433,8 @@ class CountedWindows(WindowAssigner):
         return self.by_arrival and self.length.value % self.slide.value == 0
 
     def runs(self, live: LiveEvents) -> EventRuns:
-        """Returns one run for the events of each slide, in order of the arrival of their last events; each row that has
-        been in a window is a run.
+        """Returns one run for the events of each slide, in order of the arrival of their last events. A row that has
+        been in a window is a run of its own.
 
         ``live`` is in order of arrival. It has all events of a key since its last window, or fewer if no window ended
         among them. A row for each run, with the time of its last event as ``LiveEvents.covered_until``, forms the same

@@ -128,8 +128,8 @@ class SnapshotWindows(WindowAssigner):
     form one window with this time (AZ-25). A lifetime without length is in no window, and neither starts nor ends one.
     The last window of an endless lifetime is due when the limit is FOREVER.
 
-    A lifetime that comes later, and starts or is cut exactly at ``upto``, may end a window there (``ends_at_limit``).
-    ``LiveEvents.closed_until`` is ignored.
+    A window that ends exactly at ``upto`` may be found only by a later evaluation: a lifetime that comes later may
+    start at ``upto``, and so end the window there (``ends_at_limit``). ``LiveEvents.closed_until`` is ignored.
 
     ``assign`` raises ConfigError for events with lifetimes under bounds of END.
     """

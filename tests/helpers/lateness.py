@@ -40,7 +40,7 @@ class Lateness:
         return Admission(
             late_by=LateBy.WATERMARK,
             late_action=LateAction.DIVERT,
-            per_input=False,
+            by_own_mark=False,
             allowed=0,
             closes_after_end=False,
             last_end=last_window_end(self.eviction, trigger),

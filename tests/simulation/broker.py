@@ -14,7 +14,7 @@ from topologies.checkpoints.spark_checkpoint import SparkCheckpoint, delete_spar
 from topologies.engine.batch import Context, Executor
 from topologies.engine.kafka_records import Records
 from topologies.engine.merging import MergeInput, cut_into_ranges, write_parts
-from topologies.engine.task_data import Output
+from topologies.engine.task_data import TaskOutput
 from topologies.engine.tasks import ingest
 from topologies.run.options import BATCHES_SPARK_KEEPS
 
@@ -140,7 +140,7 @@ class RecordJournal:
 
 def ingested(
     broker: Broker, spout: str, ranges: Iterable[Range], executor: Executor, context: Context, slots: int
-) -> list[Output]:
+) -> list[TaskOutput]:
     """The records of a batch, ingested as on Spark (topologies/spark/source.py): several partitions are merged."""
     records = [Records(spout, [broker.table(each)]) for each in ranges]
     if len(records) < 2:

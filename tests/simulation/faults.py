@@ -68,7 +68,7 @@ ENDS_THE_RUN = (
 """Faults after which a run may end with an error."""
 WHERE = ("", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "windbolt/.", "-close", "out/")
 """Parts of paths at which faults are aimed."""
-STORE_WHERE = ("", "", "turns", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "-close", "out/")
+STORE_WHERE = ("", "", "claims", "manifests", "plans", "segments", "/offsets", "/commits", "/sources", "-close", "out/")
 TAKEN_OVER_AT = (
     ("list objects", "out/"),
     ("list objects", "out/"),

@@ -19,7 +19,7 @@ from tests.simulation.world.world import World
 from topologies.checkpoints.checkpointed_run import IngestRows
 from topologies.engine.batch import BatchPlan, Context, InProcessExecutor
 from topologies.engine.kafka_records import OpenAdmin
-from topologies.engine.task_data import Output
+from topologies.engine.task_data import TaskOutput
 from topologies.graph.graph import Graph
 from topologies.io.file_spout import FoundFile
 from topologies.local import LocalRun
@@ -93,7 +93,7 @@ class BrokerRun(LocalRun):
     def _records(self, broker: Broker, number: int) -> IngestRows:
         ranges = self.journal.ranges(number)
 
-        def rows(slots: int, there: Any) -> Callable[[Context], list[Output]]:
+        def rows(slots: int, there: Any) -> Callable[[Context], list[TaskOutput]]:
             spout = next(iter(self.topology.spouts))
             return lambda context: ingested(broker, spout, ranges, self.executor, context, slots)
 

@@ -62,7 +62,7 @@ from topologies.engine.micro_batch import MicroBatch
 from topologies.engine.pulling import range_splits, reader_of
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import PoisonInput, file_splits, refuse_undecodable_names, undecodable_names
-from topologies.engine.task_data import MergedSplits, Output, SourceSplit
+from topologies.engine.task_data import MergedSplits, SourceSplit, TaskOutput
 from topologies.graph.bolt_rules import TopologyRules
 from topologies.graph.declarations import with_needed_columns
 from topologies.graph.graph import Graph
@@ -454,7 +454,7 @@ class Cleaning:
 # A run on a checkpoint; subclasses cut its batches and run its tasks.
 
 
-IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[Output]] | None]
+IngestRows = Callable[[int, Mapping[str, Partitions]], Callable[[Context], list[TaskOutput]] | None]
 """Ingests the rows of a batch that are not in files. Arguments: the number of splits, and the partitions."""
 
 

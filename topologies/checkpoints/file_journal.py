@@ -560,7 +560,7 @@ def _folder_pairs(spout: FileSpout, entry: dict[str, Any]) -> list[tuple[str, st
 def _rewrite(halves: PairedCheckpoint, source: int, relocation: Relocation) -> None:
     """Rewrites the paths in the plans, and then in the logs. The logs come last: if a run dies before, the next run
     sees from them that work remains."""
-    for folder in ("plans", "deadly"):
+    for folder in ("plans", "poison"):
         for key in halves.documents.names(folder):
             document = halves.documents.read(f"{folder}/{key}")
             changed = relocation.document(document)

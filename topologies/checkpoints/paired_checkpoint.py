@@ -478,7 +478,7 @@ def _this_process(run: str = "", command: str = "") -> Owner:
 # An empty place for a checkpoint that is made from another checkpoint, or from users' events.
 
 
-_STATE_FOLDERS = ("manifests", "plans", "deadly", "segments", "turns", "runs")
+_STATE_FOLDERS = ("manifests", "plans", "poison", "segments", "claims", "runs")
 
 
 def check_empty(target: PairedCheckpoint, what: str) -> None:

@@ -17,7 +17,7 @@ from manager.accounts import Accounts, AccountsError
 from manager.keyed.fired_windows import PaneStates
 from manager.keyed.retained_events import (
     ACCOUNTED,
-    NOT_LIVE,
+    FINISHED,
     RetainedEvents,
     read_needed,
     read_retained,
@@ -409,7 +409,7 @@ def live_events_of(task: TaskReader) -> tuple[RetainedEvents | None, NDArray[np.
     parts, stored_rows, first_row = [], [np.zeros(0, np.int64)], 0
     for ref in task.state.refs:
         events, flags = read_needed(task.store, ref)
-        live = np.flatnonzero((flags & NOT_LIVE) == 0)
+        live = np.flatnonzero((flags & FINISHED) == 0)
         if len(live):
             parts.append(events.take(live))
             stored_rows.append(first_row + live)
@@ -442,17 +442,17 @@ def panes_after_repair(
             remaining[kind_and_key].append(span)
     merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
     has_repairs, kept = panes.has_repairs.copy(), np.ones(len(panes), np.bool_)
-    for row, index in enumerate(panes.firings.tolist()):
+    for row, firings in enumerate(panes.firings.tolist()):
         kind_and_key, span = (int(panes.kind[row]), int(panes.key[row])), (int(panes.start[row]), int(panes.end[row]))
         is_touched = any(_supersedes(span, each, merging=merging[kind_and_key[0]]) for each in touched[kind_and_key])
-        has_repairs[row] |= is_touched and index > 0
-        kept[row] = index > 0 or not is_touched or span in remaining[kind_and_key]
+        has_repairs[row] |= is_touched and firings > 0
+        kept[row] = firings > 0 or not is_touched or span in remaining[kind_and_key]
     return replace(panes, has_repairs=has_repairs).take(np.flatnonzero(kept))
 
 
 def last_events_of_fired(task: TaskReader, live: RetainedEvents, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns a mask of the events in fired windows that, without the removed events, would have too few events to fire
-    again."""
+    """Returns a mask of the events in fired windows, of those windows that would have too few events to fire again if
+    the removed events were gone."""
     panes, is_last = _fired_panes(task), np.zeros(len(live), np.bool_)
     merging = [each.merges for each in task.rules.assigners_from(task.bolt.anchor)]
     fired: dict[_KindAndKey, list[_Span]] = defaultdict(list)
@@ -672,7 +672,7 @@ class _RetainedRewrite:
             return ref
         events, flags = read_retained(self.task.store, ref)
         events = self._with_corrections(
-            replace(events.take(np.flatnonzero((flags & NOT_LIVE) == 0)), accounted=None), rows
+            replace(events.take(np.flatnonzero((flags & FINISHED) == 0)), accounted=None), rows
         )
         return write_retained(self.writer, events, self.streams) if len(events) else None
 
@@ -691,8 +691,8 @@ class _RetainedRewrite:
         return events.take(np.flatnonzero(self.correction.kept[rows]))
 
     def _without_removed(self, windows: WindowsState) -> WindowsState:
-        """Returns the state without consequences of removed events. An evaluation may find nothing due for a removed
-        window."""
+        """Returns the state without what followed from the removed events. A time at which a window of theirs was due
+        may stay in it: the evaluation at that time then finds no window, and does nothing."""
         live, stored_rows = live_events_of(self.task)
         if live is not None:
             live = live.take(np.flatnonzero(self.correction.kept[stored_rows]))

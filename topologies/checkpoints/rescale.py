@@ -18,8 +18,8 @@ import pyarrow as pa
 from manager.accounts import AccountsError
 from manager.keyed.retained_events import (
     ACCOUNTED,
+    FINISHED,
     IN_LAST_WINDOW,
-    NOT_LIVE,
     RetainedEvents,
     is_needed,
     read_retained,
@@ -397,7 +397,7 @@ class TaskMove:
                 needed = np.flatnonzero(is_needed(flags))
                 events = events.take(needed)
                 flags = flags[needed]
-                events = replace(events, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
+                events = replace(events, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & FINISHED) != 0)
                 tasks = self.route.tasks_of_rows(events.payload, events.streams)
                 if events.keys is not None:
                     self.route.note_tasks(events.keys, tasks)

@@ -261,7 +261,7 @@ class _SavepointWriter:
             if found is not None:
                 target.write(note, {**found, "boxes": [], "arrows": []} if note == TOPOLOGY else found)
         for key in (self.key, *next_batches(self.key)):
-            for folder in ("plans", "deadly") if key == self.key or not self.repaired_bolts else ("deadly",):
+            for folder in ("plans", "poison") if key == self.key or not self.repaired_bolts else ("poison",):
                 found = source.read(f"{folder}/{key}")
                 if found is not None:
                     make_folder(target.filesystem, f"{target.root}/{folder}")

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
 from manager.keyed.key_states import Substreams
-from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents, is_needed, live_rows, read_retained
+from manager.keyed.retained_events import ACCOUNTED, FINISHED, RetainedEvents, is_needed, live_rows, read_retained
 from manager.storage.files import as_storage_error
 from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, Refs, SegmentStore, SegmentWriter, read_queue, write_events
@@ -288,9 +288,9 @@ class TaskReader:
 
     def _retained_rows(self, ref: Ref, *, edge: bool) -> EventRows:
         events, flags = read_retained(self.store, ref)
-        needed = np.flatnonzero((flags & NOT_LIVE) == 0 if edge else is_needed(flags))
+        needed = np.flatnonzero((flags & FINISHED) == 0 if edge else is_needed(flags))
         events, flags = events.take(needed), flags[needed]
-        pending = np.ones(len(events), np.int64) if edge else ((flags & (NOT_LIVE | ACCOUNTED)) == 0).astype(np.int64)
+        pending = np.ones(len(events), np.int64) if edge else ((flags & (FINISHED | ACCOUNTED)) == 0).astype(np.int64)
         if events.weights is None:
             counts = np.ones(len(events), np.int64)
             return EventRows(events.times, events.payload, events.streams, counts, pending, events.ends, edge)

@@ -161,8 +161,10 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
     if node.event_time and node.reports_silences:
         evaluate_before = _first_behind_closed_windows(times, codes, closed_until)
     if admission_context.closed_early is not None:
-        is_missed = is_accepted(codes) & admission_context.closed_early.windows_closed(times, events.keys, closed_until)
-        codes = np.where(is_missed, np.int8(Decision.LATE_AT_ADMISSION), codes)
+        is_closed_early = is_accepted(codes) & admission_context.closed_early.windows_closed(
+            times, events.keys, closed_until
+        )
+        codes = np.where(is_closed_early, np.int8(Decision.LATE_AT_ADMISSION), codes)
     adjusted = out_of_order = np.zeros(len(times), np.bool_)
     if not all_accepted(codes):
         is_moved = codes == Decision.ADJUSTED_LATE_AT_ADMISSION
@@ -176,7 +178,7 @@ def _decide_by_rules(node: WindowedNode, events: Incoming, admission_context: Ad
         codes = np.where(is_in_gap & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
     if node.may_get_rows_at_no_time:
         codes = np.where((times == FOREVER) & is_accepted(codes), np.int8(Decision.UNWINDOWED), codes)
-    marks = events.marks.of_source if node.admission.per_input else events.marks.of_bolt
+    marks = events.marks.of_source if node.admission.by_own_mark else events.marks.of_bolt
     return Decisions(
         times=times,
         codes=codes,
@@ -420,7 +422,7 @@ _MOST_CHARACTERS = 300
 """Most characters of an event recorded as a sample."""
 
 
-def record(
+def apply_decisions(
     node: WindowedNode, events: Incoming, decisions: Decisions, ledger: Ledger, emit: EmitRows, copies: int = 1
 ) -> None:
     """Counts and traces events, and diverts late and early events that are not dropped.

@@ -18,11 +18,11 @@ from topologies.engine.task_data import (
     FireOutcome,
     InputProgress,
     MergedSplits,
-    Output,
     RejectedEvent,
     Sections,
     SinkRows,
     SourceSplit,
+    TaskOutput,
     UnadmittedEvents,
     merge_work,
 )
@@ -55,7 +55,7 @@ class BatchPlan:
     advance: TimeAdvance
     splits: Sequence[SourceSplit | MergedSplits] = ()
     """The splits in order of arrival."""
-    ingest: Callable[[Context], list[Output]] | None = None
+    ingest: Callable[[Context], list[TaskOutput]] | None = None
     """Reads input without splits, such as a streaming DataFrame; its events arrive after those of the splits."""
     closing: bool = False
     """True for the closing batch at the end of a run, which follows the batch with this number."""
@@ -119,7 +119,7 @@ class BatchProgress:
     work: dict[str, BoltWork] = field(default_factory=dict)
     """The cost of this batch, for each bolt and for ``INPUT``."""
 
-    def take(self, output: Output, origin: str = _INPUT) -> None:
+    def take(self, output: TaskOutput, origin: str = _INPUT) -> None:
         """Adds the output of a task. ``origin``: the bolt and task that emitted its rows; by default the input."""
         staged, recorded = output.staged, output.recorded
         for name, sections in staged.queued.items():
@@ -209,8 +209,11 @@ class BatchProgress:
             bolt_inputs[stream] = progress.merge(bolt_inputs.get(stream, InputProgress()))
             if progress.latest is not None:
                 watermark.observe(stream, progress.latest)
-            if progress.skew is not None:
-                watermark.skew[stream] = max(progress.skew, watermark.skew.get(stream, progress.skew))
+            if progress.greatest_shift_back is not None:
+                watermark.greatest_shift_back[stream] = max(
+                    progress.greatest_shift_back,
+                    watermark.greatest_shift_back.get(stream, progress.greatest_shift_back),
+                )
 
 
 # Data that every task of a batch receives.

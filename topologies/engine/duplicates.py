@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from manager.keyed.assigned_windows import AssignedWindows, Span
-from manager.keyed.retained_events import ACCOUNTED, NOT_LIVE, RetainedEvents
+from manager.keyed.retained_events import ACCOUNTED, FINISHED, RetainedEvents
 from manager.storage.segments import SegmentStore, read_events
 from manager.storage.task_state import QueueState
 from manager.window_manager import WindowManager
@@ -102,7 +102,7 @@ class LiveByAssigners:
         self._accounted = np.zeros(len(events), np.bool_) if events.accounted is None else events.accounted.copy()
         self._stops = deque(sorted(evaluate_before))
         self._fed_until = 0
-        self._all_live_until = NONE
+        self._next_finish = NONE
         """Time in microseconds before which all events are still live."""
 
     def __call__(self, index: int, row: int) -> bool:
@@ -118,10 +118,10 @@ class LiveByAssigners:
             self._is_live[self._earlier_count + self._fed_until : self._earlier_count + row] = fresh
             if fresh.any():
                 times = self._events.times[self._earlier_count + self._fed_until : self._earlier_count + row]
-                self._all_live_until = min(self._all_live_until, int(times[fresh].min()))
+                self._next_finish = min(self._next_finish, int(times[fresh].min()))
             self._fed_until = row
         limit = int(self._closed_until[row])
-        if limit > NONE and limit >= self._all_live_until:
+        if limit > NONE and limit >= self._next_finish:
             self._close(row, limit)
 
     def _close(self, row: int, limit: int) -> None:
@@ -135,10 +135,10 @@ class LiveByAssigners:
         windows.account_only(Span(NONE, limit))
         flags = windows.flags()
         self._accounted[indices] = (flags & ACCOUNTED) != 0
-        self._is_live[indices] = (flags & NOT_LIVE) == 0
+        self._is_live[indices] = (flags & FINISHED) == 0
         if not self._per_key:
             following = windows.next_finished(Span(limit, limit))
-            self._all_live_until = FOREVER if following is None else following
+            self._next_finish = FOREVER if following is None else following
 
 
 class LiveByQueue:
@@ -294,7 +294,7 @@ class DuplicateFinder:
         marks = incoming.marks if node.event_time else new.times
         closed_until = node.closed_until_at(marks)
         if node.event_time:
-            closed_until = np.maximum(closed_until, self.item.admit.closed_until)
+            closed_until = np.maximum(closed_until, self.item.admit.idle_closed_until)
         if node.needed_until is not None:
             ends = _concatenated(None if earlier is None else earlier.ends, new.ends)
             return LiveUntilLastEnd(times, node.needed_until(times, ends), closed_until, node.admission.holds_start)

@@ -23,9 +23,9 @@ from topologies.engine.admission import (
     EmitRows,
     Incoming,
     Marks,
+    apply_decisions,
     conform_input,
     decide,
-    record,
 )
 from topologies.engine.batch import Context
 from topologies.engine.event_times import TimedRows, time_rows
@@ -44,11 +44,11 @@ from topologies.engine.task_data import (
     INPUT,
     BoltWork,
     InputProgress,
-    Output,
     RowPartitions,
     Rows,
     Sections,
     Staged,
+    TaskOutput,
     UnadmittedEvents,
     WorkNotes,
 )
@@ -143,7 +143,7 @@ class WindowedInputs:
     def _note_progress(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
         """Records how far the rows have advanced time."""
         times, codes = timed_rows.times, timed_rows.codes
-        latest = skew = None
+        latest = greatest_shift_back = None
         if node.event_time and not node.origins[input_index]:
             advancing_times = (
                 times
@@ -153,10 +153,10 @@ class WindowedInputs:
             latest = int(advancing_times.max()) if len(advancing_times) else None
         elif node.event_time and not node.brings_time[input_index] and rows.times is not None:
             events = (codes != Decision.INVALID) & (codes != Decision.WATERMARK)
-            skew = int((rows.times - times)[events].max()) if events.any() else None
+            greatest_shift_back = int((rows.times - times)[events].max()) if events.any() else None
         arrival = timed_rows.latest_arrival
         clock_of_arrival = None if arrival is None else rows.clock
-        progress = InputProgress(latest, skew, arrival, rows.clock, rows.clock, clock_of_arrival)
+        progress = InputProgress(latest, greatest_shift_back, arrival, rows.clock, rows.clock, clock_of_arrival)
         self._ledger.note_progress(node, input_index, progress)
 
     def _leave_to_tasks(self, node: WindowedNode, input_index: int, rows: Rows, timed_rows: TimedRows) -> None:
@@ -170,7 +170,7 @@ class WindowedInputs:
         marks = Marks.of_tick(self._context.watermarks[node.name], rows.table.num_rows)
         events = Incoming(rows, input_index, timed_rows.times, timed_rows.codes, marks)
         decisions = decide(node, events, AdmissionContext())
-        record(node, events, decisions, self._ledger, emit, node.copies(input_index))
+        apply_decisions(node, events, decisions, self._ledger, emit, node.copies(input_index))
         self._queue(node, input_index, rows, decisions)
 
     def _queue(self, node: WindowedNode, input_index: int, rows: Rows, decisions: Decisions) -> None:
@@ -425,14 +425,14 @@ class Router:
         """Takes admitted events of a bolt that were folded elsewhere."""
         self._staging.queue_sums(node, folded)
 
-    def finish(self, owner: str = INPUT, spouts: Mapping[str, Mapping[str, int]] | None = None) -> Output:
+    def finish(self, owner: str = INPUT, spouts: Mapping[str, Mapping[str, int]] | None = None) -> TaskOutput:
         """Writes all routed rows and all records; returns references to them. ``owner``: the windowed bolt of the task,
         or the input. ``spouts``: counts of rows, by spout."""
         with self.context.store.writer(self.context.key) as writer:
             staged, recorded = self._staging.write(writer), self.ledger.write(writer)
         for bolt, work in self._staging.work.items():
             self.work.add(bolt, work)
-        return Output(staged, recorded, spouts or {}, self.work.end(owner))
+        return TaskOutput(staged, recorded, spouts or {}, self.work.end(owner))
 
     def _run(self, node: PlainNode, input_index: int, rows: Rows) -> None:
         """Runs a plain bolt on rows and routes its output."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from policies.watermarks import NONE
 from topologies.engine.merging import keys_of, replace_merged
-from topologies.engine.task_data import MergedSplits, Output, SourceBatch, SourceSplit
+from topologies.engine.task_data import MergedSplits, SourceBatch, SourceSplit, TaskOutput
 from topologies.engine.tasks import ingest
 from topologies.graph.graph import Graph
 from topologies.io.formats.conform import conform_rows
@@ -457,7 +457,7 @@ def ingest_records(
     executor: Executor,
     context: Context,
     slots: int,
-) -> list[Output]:
+) -> list[TaskOutput]:
     """Ingests the records of a batch, given by spout. Records of the spouts in ``merged`` are ingested by about
     ``slots`` tasks, in order of (timestamp, topic, partition, offset)."""
     splits: list[SourceSplit | MergedSplits] = []

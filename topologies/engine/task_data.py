@@ -245,7 +245,7 @@ class InputProgress:
 
     latest: int | None = None
     """The latest event time."""
-    skew: int | None = None
+    greatest_shift_back: int | None = None
     """The largest difference by which an event's time is behind its original time."""
     latest_arrival: int | None = None
     """The latest arrival time."""
@@ -260,7 +260,7 @@ class InputProgress:
         """Returns the combined progress."""
         return InputProgress(
             latest=_choose(max, self.latest, other.latest),
-            skew=_choose(max, self.skew, other.skew),
+            greatest_shift_back=_choose(max, self.greatest_shift_back, other.greatest_shift_back),
             latest_arrival=_choose(max, self.latest_arrival, other.latest_arrival),
             first_clock=_choose(min, self.first_clock, other.first_clock),
             last_clock=_choose(max, self.last_clock, other.last_clock),
@@ -509,7 +509,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Output:
+class TaskOutput:
     """Written data and counts of a task; the driver adds them to the progress of the batch."""
 
     staged: Staged
@@ -546,7 +546,7 @@ class ToAdmit:
     """Segment of the watermarks before each event of the batch; None if ``watermark`` applies to all."""
     watermark: int = NONE
     """The watermark in microseconds before all events, without ``marks``."""
-    closed_until: int = NONE
+    idle_closed_until: int = NONE
     """End, in microseconds, of the last window that the idle timeout closed before the batch."""
 
 
@@ -612,7 +612,7 @@ class FireItem:
 class FireOutcome:
     """Written data and counts of a windowed bolt's task, and its new state."""
 
-    output: Output
+    output: TaskOutput
     state: TaskState | None
     """New state of the task; None from all its shares except the first."""
     done: BoltTaskState

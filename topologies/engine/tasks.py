@@ -41,10 +41,10 @@ from topologies.engine.task_data import (
     FireItem,
     FireOutcome,
     InputProgress,
-    Output,
     Rows,
     SourceBatch,
     SourceSplit,
+    TaskOutput,
     partition_name,
 )
 from topologies.graph.graph import ERROR_SCHEMA, Graph, WindowedNode
@@ -61,7 +61,7 @@ COUNTED = ("rows", "invalid", "unreadable_files", "truncated")
 """Names of a spout's counts; "tombstones" is added if some were skipped."""
 
 
-def ingest(split: SourceSplit, context: Context) -> Output:
+def ingest(split: SourceSplit, context: Context) -> TaskOutput:
     """Reads a split of a source and routes its events to their bolts and sinks."""
     spouts, router = dict[str, dict[str, int]](), Router(context)
     for source_batch in split.read(context.topology):
@@ -207,7 +207,7 @@ class SumsFile:
         return cls(sums, path, int(np.fromfile(path, np.int64, 2)[1]))
 
 
-def take_in(file: SumsFile, context: Context) -> Output | None:
+def take_in(file: SumsFile, context: Context) -> TaskOutput | None:
     """Takes the sums of a file into their bolt. Returns None if the rows themselves are needed, because some change
     their time or are rejected, and a late stream or an observer needs these rows."""
     sums, node = file.sums, context.topology.windowed[file.sums.bolt]

@@ -99,17 +99,17 @@ def inherit_watermarks(topology: Graph, state: Manifest, node: WindowedNode) -> 
     event an earlier time, such as the start of a window instead of its end. Then the promise is lowered by the largest
     difference seen, and does not hold before the first event.
     """
-    mark = state.bolts[node.name].watermark
+    watermark_state = state.bolts[node.name].watermark
     for label, origins, brings_time in zip(node.streams, node.origins, node.brings_time, strict=True):
         if not origins:
             continue
         promised = [_inherited_promise(topology, state, origin) for origin in origins]
-        behind = 0 if brings_time else mark.skew.get(label)
+        behind = 0 if brings_time else watermark_state.greatest_shift_back.get(label)
         if behind is None or None in promised:
-            mark.latest.pop(label, None)
+            watermark_state.latest.pop(label, None)
         else:
             latest = min(promise for promise in promised if promise is not None) - max(behind, 0)
-            mark.latest[label] = latest if node.takes_events_at_the_watermark else latest - 1
+            watermark_state.latest[label] = latest if node.takes_events_at_the_watermark else latest - 1
 
 
 def _inherited_promise(topology: Graph, state: Manifest, origin: Origin) -> int | None:
@@ -140,8 +140,8 @@ def promise_of(node: WindowedNode, bolt_state: BoltState) -> int | None:
 
 
 def _closed_until(node: WindowedNode, bolt_state: BoltState) -> int:
-    """Returns the time up to which the watermark has closed windows, for bolts whose frontier is earlier: the end of
-    the last closed window (``_frontier_by_watermark``). NONE for other bolts."""
+    """Returns the time up to which the watermark has closed windows. NONE for bolts whose frontier is this time; that
+    of others may be earlier, the end of their last closed window (``_frontier_by_watermark``)."""
     current = bolt_state.watermark.current
     if not node.admitted_by_tasks or node.assigners or not node.event_time or current is None:
         return NONE
@@ -231,8 +231,9 @@ def _follow_events(
 def _follow_promises(node: WindowedNode, bolt_state: BoltState) -> None:
     """Sets the mark of each input that comes from another windowed bolt to that bolt's watermark.
 
-    The mark is earlier than before if this batch gave a row a new time that is further behind the former one than any
-    difference so far (``WatermarkState.skew``). With watermarks at ticks, the next tick takes the mark less the lag.
+    A bolt may give these rows new times. If one of this batch is set back further than any row before
+    (``WatermarkState.greatest_shift_back``), the mark goes back by as much. With watermarks at ticks, the next tick
+    takes the mark less the lag.
     """
     at_ticks = node.bolt.settings.watermark_every is None
     for label, origins in zip(node.streams, node.origins, strict=True):
@@ -382,15 +383,17 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
     streams_end = frontiers.current == FOREVER
     latest = latest_seen(node, bolt_state, sections.values(), advance.clock) if streams_end else NONE
     new_frontier = _frontier_at_end(progress, node, advance) if streams_end else frontiers.current
-    before_end = max((each for each in (frontiers.previous, new_frontier) if each is not None), default=-FOREVER)
+    frontier_before_end = max(
+        (each for each in (frontiers.previous, new_frontier) if each is not None), default=-FOREVER
+    )
     floor = floor_of(node, bolt_state, advance.clock)
-    end = BatchEnd(advance.clock, bolt_state.watermark.current, floor, latest, before_end)
+    end = BatchEnd(advance.clock, bolt_state.watermark.current, floor, latest, frontier_before_end)
     for number, state in enumerate(bolt_state.tasks):
         to_admit = ToAdmit(
             sections.get(number),
             marks,
             watermark=NONE if before is None else before,
-            closed_until=NONE if idle_closed_until is None else idle_closed_until,
+            idle_closed_until=NONE if idle_closed_until is None else idle_closed_until,
         )
         due = has_work(node, state, to_admit.sections, frontiers)
         if due or to_admit.sections or _may_fire_otherwise(node, state, end):
@@ -406,13 +409,14 @@ def tick(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance, stor
 
 
 def _frontier_at_end(progress: BatchProgress, node: WindowedNode, advance: TimeAdvance) -> int | None:
-    """Returns the frontier in event time that the watermark reaches when the streams end. Windows behind it are due for
-    the bolts that read this one; the end itself may not fire those bolts' windows."""
+    """Returns the frontier in event time that the watermark reaches when the streams end, before the end fires what is
+    left. The bolts that read this one are told of it, because for them the end may not fire anything
+    (``close_fires=False``)."""
     if not node.event_time:
         return None
     bolt_state = progress.state.bolts[node.name]
-    still_open = replace(advance, close=False)
-    return frontiers_of(node, bolt_state, still_open, progress.new_watermarks.get(node.name)).current
+    advance_without_close = replace(advance, close=False)
+    return frontiers_of(node, bolt_state, advance_without_close, progress.new_watermarks.get(node.name)).current
 
 
 def _may_fire_otherwise(node: WindowedNode, task: TaskState, end: BatchEnd) -> bool:

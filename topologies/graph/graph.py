@@ -301,8 +301,8 @@ class WindowedNode:
     assigners: tuple[WindowAssigner, ...] = ()
     """Assigners that form its windows; empty if the windows are runs of a queue, by eviction and trigger."""
     brings_clock: tuple[bool, ...] = ()
-    """For each input, True if its events have clock times: the firing times of windows before, for key triggers; any
-    times, for bolts without windows."""
+    """For each input, True if its events come with a time that stands for the clock. For a bolt with a key trigger
+    these are the times at which the windows before it fired; for a bolt without windows, all times of events."""
     keeps_last_window: bool = False
     """True if its tasks keep the last window of each key, to find expired events. Queues do not need it."""
     ineffective: frozenset[str] = frozenset()
@@ -514,7 +514,7 @@ class WindowedNode:
         return Admission(
             late_by=settings.late_by,
             late_action=settings.late_action,
-            per_input=settings.late_per_input or settings.watermark_per_key,
+            by_own_mark=settings.late_per_input or settings.watermark_per_key,
             allowed=settings.allowed_lateness.micros if self.event_time else 0,
             closes_after_end=self.closes_after_end,
             last_end=self.last_end,
@@ -526,7 +526,8 @@ class WindowedNode:
     def admits_behind_watermark(self) -> bool:
         """True if it admits events behind its watermark that are in order on their own input or partition (AZ-4).
 
-        Requires windows whose closing is known: such a late event would change other windows.
+        Only for windows that close at times which are known without events. Other windows, such as sessions, would
+        change by an event behind the watermark.
         """
         settings = self.bolt.settings
         if not self.event_time or not settings.admits_behind_watermark or settings.lifetime is not None:

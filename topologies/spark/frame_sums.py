@@ -22,7 +22,7 @@ from manager.storage.segment_files import FileSegments
 from topologies.engine.batch import Context, InProcessExecutor
 from topologies.engine.event_times import valid_times
 from topologies.engine.kafka_records import OffsetRange
-from topologies.engine.task_data import Output
+from topologies.engine.task_data import TaskOutput
 from topologies.engine.tasks import SumsFile, first_in_time, take_in
 from topologies.graph.graph import Graph
 from topologies.graph.java_sums import FrameSums
@@ -96,7 +96,7 @@ class FrameAdder:
         context: Context,
         reader: KafkaRanges | None = None,
         ranges: Sequence[OffsetRange] | None = None,
-    ) -> list[Output] | None:
+    ) -> list[TaskOutput] | None:
         """Ingests a batch. Returns None if its rows have to go to Python; then nothing has been ingested.
 
         ``reader``: reads the ``ranges`` of a topic in the driver. If either is None, Spark reads.
@@ -122,7 +122,7 @@ class FrameAdder:
         context: Context,
         reader: KafkaRanges | None,
         ranges: Sequence[OffsetRange] | None,
-    ) -> list[Output] | None:
+    ) -> list[TaskOutput] | None:
         """Does the work of ``ingest``; raises the errors of Java and Spark."""
         store = context.store
         here = isinstance(store, FileSegments) and store.uri is None
@@ -134,7 +134,7 @@ class FrameAdder:
 
     def _from_topic(
         self, java: _Java, reader: KafkaRanges, ranges: Sequence[OffsetRange], executor: TaskExecutor, context: Context
-    ) -> list[Output] | None:
+    ) -> list[TaskOutput] | None:
         """Ingests records that the driver reads; each of its threads writes a file."""
         count = min(reader.threads, len(ranges))
         if not count:
@@ -147,7 +147,7 @@ class FrameAdder:
 
     def _from_spark(
         self, java: _Java, batch: DataFrame, executor: TaskExecutor | None, context: Context
-    ) -> list[Output] | None:
+    ) -> list[TaskOutput] | None:
         """Ingests a batch that Spark reads, as columns if its rows only consist of columns. ``executor``: processes
         files; None if tasks write none."""
         if executor is None:
@@ -185,7 +185,7 @@ class FrameAdder:
 
     def _from_files(
         self, java: _Java, executor: TaskExecutor, context: Context, rows: _Rows | _Columns
-    ) -> list[Output] | None:
+    ) -> list[TaskOutput] | None:
         """Ingests a batch whose partitions write a file each, in tasks of a Spark job or in threads of the driver."""
         columns = rows if isinstance(rows, _Columns) else None
         with _private_files(context, rows.partitions) as path_prefix:
@@ -201,13 +201,13 @@ class FrameAdder:
 
     def _fold_results(
         self, path_prefix: str, count: int, executor: TaskExecutor, context: Context
-    ) -> list[Output] | None:
+    ) -> list[TaskOutput] | None:
         files = [SumsFile.written(self._sums, f"{path_prefix}{number}") for number in range(count)]
         if any(file.size < 0 for file in files):
             return None
         return executor.map(take_in, [file for file in files if file.size], context)
 
-    def _collect_results(self, java: _Java, context: Context, rows: _Rows | _Columns) -> list[Output] | None:
+    def _collect_results(self, java: _Java, context: Context, rows: _Rows | _Columns) -> list[TaskOutput] | None:
         """Ingests a batch whose sums the job returns to the driver."""
         columns = rows if isinstance(rows, _Columns) else None
         share = java.most_collected // max(rows.partitions, 1)

@@ -29,7 +29,7 @@ from topologies.engine.commit import EngineSinks
 from topologies.engine.kafka_records import check_sinks
 from topologies.engine.report import BatchReport
 from topologies.engine.source_splits import PoisonInput
-from topologies.engine.task_data import Output, SinkBatch, SinkRows
+from topologies.engine.task_data import SinkBatch, SinkRows, TaskOutput
 from topologies.graph.graph import Graph, SinkNode, SpoutNode
 from topologies.io.kafka import KafkaSink
 from topologies.io.paths import shown_path
@@ -274,7 +274,7 @@ class SparkRun(KeepsFrames):
         self.cleaning.wait()
         delivering: list[str] = []
 
-        def rows(slots: int, partitions: Mapping[str, Partitions]) -> Callable[[Context], list[Output]] | None:
+        def rows(slots: int, partitions: Mapping[str, Partitions]) -> Callable[[Context], list[TaskOutput]] | None:
             if not self.source.rows:
                 return None
             delivering.extend(

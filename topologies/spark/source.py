@@ -31,7 +31,7 @@ from topologies.checkpoints.spark_checkpoint import Partitions
 from topologies.engine.batch import Context
 from topologies.engine.kafka_records import Records, ingest_records
 from topologies.engine.merging import MergedRange, MergeInput, cut_into_ranges, write_parts
-from topologies.engine.task_data import Output, SourceBatch
+from topologies.engine.task_data import SourceBatch, TaskOutput
 from topologies.engine.tasks import ingest
 from topologies.graph.graph import Graph
 from topologies.graph.java_sums import frame_sums
@@ -263,7 +263,7 @@ class StreamSource:
         context: Context,
         slots: int,
         partitions: Mapping[str, Partitions],
-    ) -> list[Output]:
+    ) -> list[TaskOutput]:
         """Ingests the rows of a batch that are not in users' files. They arrive spout by spout, in order of
         declaration.
 
@@ -276,7 +276,7 @@ class StreamSource:
         141). A Spark job fails on a record whose timestamp is out of range in microseconds. Then the driver's Java
         reads the batch, wherever tasks run.
         """
-        added_up: list[Output] | None = None
+        added_up: list[TaskOutput] | None = None
         if self._adder is not None:
             planned = partitions.get(self._adder.spout)
             ranges = None if planned is None else planned.ranges
@@ -294,7 +294,7 @@ class StreamSource:
             return self._ingest_by_spark(batch, executor, context, slots, merged, self.rows)
         except TimestampError as error:
             records = self._read_again(batch.sparkSession, partitions, error)
-        outputs: list[Output] = []
+        outputs: list[TaskOutput] = []
         for name in (name for name in self.topology.spouts if name in self.rows):
             if name in records:
                 outputs += ingest_records({name: records[name]}, merged, executor, context, slots)
@@ -355,7 +355,7 @@ class StreamSource:
         slots: int,
         merged: Collection[str],
         wanted: Collection[str],
-    ) -> list[Output]:
+    ) -> list[TaskOutput]:
         """Ingests the rows of these spouts in one Spark job; rows of those in ``merged`` are only read and written.
 
         If ``wanted`` excludes spouts, their partitions may be unreadable.
@@ -373,7 +373,7 @@ class StreamSource:
             results = frame.collect() if len(names) == len(self.rows) else _rows_of_readable_partitions(frame)
         self._rows_at_once.note_size(max((row["row_bytes"] for row in results), default=0.0))
         outputs = sorted((pickle.loads(row["output"]) for row in results), key=lambda split: split[:2])
-        ready: list[Output | MergedRange] = []
+        ready: list[TaskOutput | MergedRange] = []
         for _, group in groupby(outputs, key=lambda split: split[0]):
             results_of_spout = [result for _, _, result in group]
             parts = [part for result in results_of_spout if isinstance(result, list) for part in result]
@@ -504,7 +504,7 @@ def _ingest_partition(item: tuple[Iterator[pa.RecordBatch], _RowFacts], context:
 
 def _ingest_tables(
     name: str, parts: list[pa.Table], context: Context, *, merged: bool
-) -> tuple[tuple[Any, ...], Output | list[MergeInput]]:
+) -> tuple[tuple[Any, ...], TaskOutput | list[MergeInput]]:
     """Returns the position of these rows in their spout, and their output; for a merged spout, the written parts."""
     columns = _columns(context.topology, name)
     tables = [conform(part, columns) for part in parts]

@@ -15,10 +15,10 @@ from manager.storage.task_state import (
     AssignedState,
     BoltTaskState,
     DeclaredState,
-    EventState,
     FieldKind,
     PolicyState,
     QueueState,
+    StatefulState,
     TaskState,
     TriggeredState,
     WindowsState,
@@ -34,7 +34,7 @@ STATES: dict[str, WindowsState] = {
     "assigned": AssignedState(60, 40, 7, 30, (60, 70), REF, None, REF, REF),
     "triggered": TriggeredState(60, 2, REF),
     "policies": PolicyState(60, 2, REF, last_end=50),
-    "events": EventState(REF, REF),
+    "events": StatefulState(REF, REF),
 }
 
 
@@ -47,7 +47,7 @@ def test_a_state_is_what_it_was_after_json(family: str) -> None:
     assert TaskState.from_json(written) == state
 
 
-FAMILIES = (QueueState, AssignedState, TriggeredState, PolicyState, EventState)
+FAMILIES = (QueueState, AssignedState, TriggeredState, PolicyState, StatefulState)
 
 
 def filled(state: type[DeclaredState]) -> dict[str, Any]:

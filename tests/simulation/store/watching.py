@@ -9,7 +9,7 @@ from typing import Any
 from manager.storage.manifest import Manifest
 from tests.simulation.store.objects import BUCKET
 
-_TURNS = f"{BUCKET}/ck/windbolt/turns/"
+_TURNS = f"{BUCKET}/ck/windbolt/claims/"
 _MANIFESTS = f"{BUCKET}/ck/windbolt/manifests/"
 _SEGMENTS = f"{BUCKET}/ck/windbolt/segments/"
 

@@ -360,7 +360,7 @@ def test_before_the_first_batch_only_the_note_changes(store: S3, tmp_path: Path)
 def test_what_is_refused_stops_no_run(store: S3, tmp_path: Path) -> None:
     shop = Shop(store, "refused", tmp_path / "in")
     begun(shop, RESCALE)
-    turns = shop.halves.documents.names("turns")
+    turns = shop.halves.documents.names("claims")
     with pytest.raises(ConfigError, match="no windowed bolt 'sen'"):
         move_tasks(shop.halves, {"sen": 3})
     with pytest.raises(CheckpointError, match="cannot continue with this topology"):
@@ -368,4 +368,4 @@ def test_what_is_refused_stops_no_run(store: S3, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="window length was '10m', and is '20m'"):
         shop.run(shop.built(tasks=5, length="20m"), allow_rescale=True)
     assert move_tasks(shop.halves, {"seen": 2}).tasks == {}
-    assert shop.halves.documents.names("turns") == turns
+    assert shop.halves.documents.names("claims") == turns

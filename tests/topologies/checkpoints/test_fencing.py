@@ -128,7 +128,7 @@ def test_a_commit_is_lost_even_if_the_turn_has_been_deleted_since(store: S3) -> 
     for batch in range(5):
         after.commit(Manifest(batch=batch))
         after.clean()
-    assert len(after.files.names("turns")) == 1
+    assert len(after.files.names("claims")) == 1
     with pytest.raises(CheckpointError, match="taken over by process 2"):
         before.commit(Manifest(batch=0, closing=True))
     assert FileCheckpoint("bucket/deleted", store.uri("deleted")).batches()[-1] == batch_key(4, False)
@@ -253,14 +253,14 @@ def test_going_back_stops_the_run(store: S3, files: str, expected: dict[str, byt
 def test_a_run_of_another_topology_does_not_take_it_over(store: S3, files: str) -> None:
     made = topology(files, store.uri("other/out"))
     Driver(made, store.uri("other/ck")).run()
-    before = [name for name in store.names() if name.startswith("other/ck/windbolt/turns/")]
+    before = [name for name in store.names() if name.startswith("other/ck/windbolt/claims/")]
     renamed = topology(files, store.uri("other/out"))
     object.__setattr__(renamed, "name", "another")
     other = Driver(renamed, store.uri("other/ck"))
     other.run()
     assert other.error is not None
     assert "belongs to another topology" in other.error.what
-    assert [name for name in store.names() if name.startswith("other/ck/windbolt/turns/")] == before
+    assert [name for name in store.names() if name.startswith("other/ck/windbolt/claims/")] == before
 
 
 def test_the_epoch_of_a_segment_is_found_behind_its_folder() -> None:

@@ -15,8 +15,8 @@ from manager.keyed.fired_windows import ClosedEarly, EvaluationTime, FiredAtLimi
 from manager.keyed.key_states import KnownKeys, Substreams
 from manager.keyed.retained_events import (
     ACCOUNTED,
+    FINISHED,
     IN_LAST_WINDOW,
-    NOT_LIVE,
     RetainedEvents,
     read_retained,
     write_retained,
@@ -393,7 +393,9 @@ class Evaluations:
         self._panes = None if settings.panes is None else TaskPanes(settings.panes, node, before, item.end, store)
         until = settings.empty_windows_until
         self._known = None if until is None else TaskKnownKeys(until, node, before, item, store, codes)
-        self._released = FiredAtLimit.of(None if before.released is None else store.read(before.released))
+        self._fired_at_limit = FiredAtLimit.of(
+            None if before.fired_at_limit is None else store.read(before.fired_at_limit)
+        )
         self.next_end = before.next_end
         """A time in microseconds before which no open window ends; None if no window is open."""
         self.open_ends: tuple[int, ...] = tuple(before.open_ends)
@@ -427,15 +429,15 @@ class Evaluations:
         self, scope: EvaluationScope, flags: NDArray[np.uint8]
     ) -> Generator[TupleWindow | FiredSums, None, NDArray[np.uint8]]:
         """Yields the due windows. Takes the flags of all events before the evaluation, and returns their flags
-        afterwards (ACCOUNTED, NOT_LIVE)."""
-        chosen = np.flatnonzero((flags[: scope.count] & NOT_LIVE) == 0)
+        afterwards (ACCOUNTED, FINISHED)."""
+        chosen = np.flatnonzero((flags[: scope.count] & FINISHED) == 0)
         all_chosen = len(chosen) == len(scope.events)
         events = replace(
             scope.events if all_chosen else scope.events.take(chosen), accounted=(flags[chosen] & ACCOUNTED) != 0
         )
         windows = AssignedWindows(
             self._node.assigners, events, self._node.streams, keys=self._node.keys,
-            task=self._task, fired_at_limit=self._released,
+            task=self._task, fired_at_limit=self._fired_at_limit,
             last_fired=None if scope.last is None else (scope.last, chosen),
             sums=self._sums, traced=self._traced, latest=self._latest,
         )  # fmt: skip
@@ -452,7 +454,7 @@ class Evaluations:
 
     def forget(self) -> None:
         """Called instead of an evaluation if there are no live events, so that no window is open."""
-        self.next_end, self.open_ends, self._released = None, (), FiredAtLimit.of(None)
+        self.next_end, self.open_ends, self._fired_at_limit = None, (), FiredAtLimit.of(None)
         if self._panes is not None:
             self._panes.forget()
 
@@ -468,9 +470,9 @@ class Evaluations:
         """Writes the known keys; returns None if there are none."""
         return None if self._known is None else self._known.write(writer, evaluated=evaluated)
 
-    def write_released(self, writer: SegmentWriter) -> Ref | None:
-        """Writes the windows released exactly at the last limit; returns None if there are none."""
-        return writer.add(self._released.table()) if len(self._released) else None
+    def write_fired_at_limit(self, writer: SegmentWriter) -> Ref | None:
+        """Writes the windows that fired exactly at the last limit; returns None if there are none."""
+        return writer.add(self._fired_at_limit.table()) if len(self._fired_at_limit) else None
 
     def _span(self, windows: AssignedWindows, events: RetainedEvents, scope: EvaluationScope) -> Span:
         if self._keys is None:
@@ -619,7 +621,7 @@ class AssignedTask:
             known=evaluations.write_known(writer, evaluated=self._flags is not None),
             listed=self._listed,
             panes=evaluations.write_panes(writer),
-            released=evaluations.write_released(writer),
+            fired_at_limit=evaluations.write_fired_at_limit(writer),
             end_edges=None if edges is None else edges.ref,
             codes=self._codes.write(writer, self._coded, self._flags, self._key_tables() if len(self._codes) else []),
         )
@@ -668,7 +670,7 @@ class AssignedTask:
         earlier batches."""
         frontiers, run = self._item.frontiers, self._evaluations.run
         self._coded = events.keys
-        flags = events.flags() & np.uint8(ACCOUNTED | NOT_LIVE)
+        flags = events.flags() & np.uint8(ACCOUNTED | FINISHED)
         last = LastFired(events, self._node.streams) if self._node.keeps_last_window else None
         after: int = NONE if frontiers.previous is None else frontiers.previous
         for index, limit in self._evaluate_before:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from manager.keyed.retained_events import RetainedEvents
 from manager.storage.segments import KEY_COLUMN, SegmentWriter
-from manager.storage.task_state import BoltTaskState, EventState
+from manager.storage.task_state import BoltTaskState, StatefulState
 from topologies.engine.admission import AdmissionContext
 from topologies.engine.failures import failed
 from topologies.engine.fire.bolt_calls import BoltCalls
@@ -113,7 +113,7 @@ class EventTask:
 
     def __init__(self, item: FireItem, node: WindowedNode, router: Router) -> None:
         assert isinstance(node.bolt, StatefulBolt)
-        self._item, self._node, self._before = item, node, item.state.windows_as(EventState)
+        self._item, self._node, self._before = item, node, item.state.windows_as(StatefulState)
         store, types = router.context.store, node.bolt.state_types
         table_states = [(name, parse_schema(kind)) for name, kind in types.items() if not isinstance(kind, type)]
         self.keys = StoredKeys(None if self._before.keys is None else store.read(self._before.keys), table_states)
@@ -149,7 +149,7 @@ class EventTask:
             counts["windowed"] = count_by_stream(self._events.streams, len(self._events), len(self._node.inputs))
         return TaskSnapshot(self._state(writer), [], [], counts)
 
-    def _state(self, writer: SegmentWriter) -> EventState:
+    def _state(self, writer: SegmentWriter) -> StatefulState:
         if self.keys is self._keys_before:
             return self._before
         table = self.keys.table

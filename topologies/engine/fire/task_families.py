@@ -23,10 +23,10 @@ from manager.storage.manifest import BoltState
 from manager.storage.segments import Ref, SegmentStore, SegmentWriter, read_events, write_events
 from manager.storage.task_state import (
     AssignedState,
-    EventState,
     KeyedState,
     PolicyState,
     QueueState,
+    StatefulState,
     TaskState,
     TriggeredState,
     WindowsState,
@@ -686,7 +686,7 @@ POLICIES = WindowFamily(PolicyState, PolicyTask, compact_retained, pending_retai
 """Windows of users' policies, for tasks or keys."""
 
 EVENTS = WindowFamily(
-    EventState, EventTask, compact_retained, pending_retained, retained_has_work, lambda node, state, task: 0
+    StatefulState, EventTask, compact_retained, pending_retained, retained_has_work, lambda node, state, task: 0
 )
 """No windows: events as they come, for a bolt with state."""
 

@@ -17,9 +17,9 @@ from manager.keyed.retained_events import (
     ACCOUNTED,
     EDGE_COLUMN,
     END_COLUMN,
+    FINISHED,
     GAP_COLUMN,
     IN_LAST_WINDOW,
-    NOT_LIVE,
     RetainedEvents,
     is_needed,
     live_rows,
@@ -38,9 +38,9 @@ from topologies.engine.admission import (
     Decisions,
     Incoming,
     Marks,
+    apply_decisions,
     decide,
     late_by_open_windows,
-    record,
 )
 from topologies.engine.batch import Context
 from topologies.engine.duplicates import DuplicateFinder
@@ -91,7 +91,7 @@ def admit(item: FireItem, node: WindowedNode, router: Router, admission_context:
             duplicate_finder=DuplicateFinder(node, item, router.context.store, admission_context.live_events),
         )
     decisions = decide(node, events, admission_context)
-    record(node, events, decisions, router.ledger, router.emit)
+    apply_decisions(node, events, decisions, router.ledger, router.emit)
     chosen = np.flatnonzero(is_accepted(decisions.codes))
     return _as_admitted(item, node, events, decisions, chosen) if len(chosen) else None
 
@@ -127,7 +127,7 @@ def _incoming(
         times = np.clip(times, NONE if item.frontiers.previous is None else item.frontiers.previous, item.end.clock)
     return Incoming(
         rows, streams, times, codes, marks,
-        idle_closed_until=item.admit.closed_until,
+        idle_closed_until=item.admit.idle_closed_until,
         keys=keys,
         ends=_column(rows, END_COLUMN),
         end_edges=_column(rows, END_EDGE_COLUMN),
@@ -141,10 +141,10 @@ def _depends_on_keys(
     """True if the task may need stored events of the keys to decide which of these events are admitted."""
     if admission_context.closed_early is not None or node.bolt.settings.message_id_field is not None:
         return True
-    by_timeout = node.session is not None and item.admit.closed_until > NONE
+    by_timeout = node.session is not None and item.admit.idle_closed_until > NONE
     if not node.event_time or not (late_by_open_windows(node) or by_timeout):
         return False
-    closed_until = max(int(node.closed_until_at(marks.of_bolt).max(initial=NONE)), item.admit.closed_until)
+    closed_until = max(int(node.closed_until_at(marks.of_bolt).max(initial=NONE)), item.admit.idle_closed_until)
     return bool((times <= closed_until).any())
 
 
@@ -450,7 +450,7 @@ def _write(
     flags = flags[rows]
     events = replace(events, accounted=(flags & ACCOUNTED) != 0)
     if (flags & IN_LAST_WINDOW).any():
-        events = replace(events, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & NOT_LIVE) != 0)
+        events = replace(events, in_last_window=(flags & IN_LAST_WINDOW) != 0, finished=(flags & FINISHED) != 0)
     return write_retained(writer, events, streams)
 
 
@@ -464,6 +464,6 @@ def pending_retained(store: SegmentStore, node: WindowedNode, task: int, state: 
     """Yields the events of a task that have been in no window and may still be in one."""
     for ref in state.refs:
         events, flags = read_retained(store, ref)
-        yield events.payload.take(pa.array(np.flatnonzero((flags & (NOT_LIVE | ACCOUNTED)) == 0)))
+        yield events.payload.take(pa.array(np.flatnonzero((flags & (FINISHED | ACCOUNTED)) == 0)))
     for ref in state.waiting:
         yield read_retained(store, ref)[0].payload

@@ -200,9 +200,9 @@ class _Unit:
         numbers = texts.cast(pa.decimal128(18, _MAX_DECIMALS)).fill_null(0)
         parts = np.frombuffer(numbers.buffers()[1], np.int64)[: 2 * (numbers.offset + len(numbers))]
         ticks = parts[2 * numbers.offset :: 2]  # the lower half of 128 bits
-        share = 10**_MAX_DECIMALS / _MICROS[self.name]
-        micros = ticks // int(share)
-        return micros, micros * int(share) != ticks
+        ticks_per_micro = 10**_MAX_DECIMALS / _MICROS[self.name]
+        micros = ticks // int(ticks_per_micro)
+        return micros, micros * int(ticks_per_micro) != ticks
 
     def _exact_micros(self, text: str) -> tuple[int, bool] | None:
         micros = Fraction(text) * _MICROS[self.name]

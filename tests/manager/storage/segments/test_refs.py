@@ -9,8 +9,8 @@ import pytest
 from manager.accounts import Accounts
 from manager.keyed.retained_events import (
     ACCOUNTED,
+    FINISHED,
     IN_LAST_WINDOW,
-    NOT_LIVE,
     RetainedEvents,
     write_flags,
     write_retained,
@@ -26,7 +26,7 @@ from windbolt import TopologyBuilder, spouts
 from windowing import TupleWindow, WindowedBolt
 from windowing.settings.kinds import Session
 
-KEPT = ACCOUNTED | NOT_LIVE | IN_LAST_WINDOW
+KEPT = ACCOUNTED | FINISHED | IN_LAST_WINDOW
 """An event that no window needs, and that is kept to be reported as expired."""
 
 
@@ -51,7 +51,7 @@ def ref_of(*flags: int) -> Ref:
         ((ACCOUNTED, 0), 2, True),
         ((KEPT, 0), 2, True),
         ((KEPT, KEPT), 2, False),
-        ((ACCOUNTED | NOT_LIVE, KEPT), 1, False),
+        ((ACCOUNTED | FINISHED, KEPT), 1, False),
     ],
 )
 def test_rows_that_are_kept_to_expire_are_not_live(flags: tuple[int, ...], needed: int, has_live: bool) -> None:

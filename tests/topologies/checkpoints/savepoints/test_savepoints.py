@@ -145,7 +145,7 @@ def test_between_this_machine_and_an_object_store(begun: Path, store: S3) -> Non
     taken(str(begun / "ck"), moved)
     write(begun / "in", range(3, 4))
     go(begun / "in", begun / "out", moved)
-    assert any("turns" in name for name in store.names())
+    assert any("claims" in name for name in store.names())
     taken(moved, str(begun / "back"))
     again = store.uri("again")
     taken(moved, again)
