@@ -615,7 +615,7 @@ _REASONS = {
     "assigned": _reasons_of_assigned,
     "triggered": _reasons_of_known_keys,
     "policies": _reasons_of_policies,
-    "events": _reasons_of_known_keys,
+    "stateful": _reasons_of_known_keys,
 }
 """By family of windows: yields the reasons why rows of a task cannot be removed."""
 

@@ -34,7 +34,7 @@ STATES: dict[str, WindowsState] = {
     "assigned": AssignedState(60, 40, 7, 30, (60, 70), REF, None, REF, REF),
     "triggered": TriggeredState(60, 2, REF),
     "policies": PolicyState(60, 2, REF, last_end=50),
-    "events": StatefulState(REF, REF),
+    "stateful": StatefulState(REF, REF),
 }
 
 
