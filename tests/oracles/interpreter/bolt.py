@@ -335,7 +335,7 @@ class Bolt:
         action = "duplicate" if repeated else "late" if action == "late_arrival" else action
         if action.startswith("stopped"):
             self.stopping += [f"an event of {show(time)} " for time in (event.own or 0, event.time)]
-            if self.tasks == 1:  # else it is not said which of them is first
+            if self.tasks == 1 and not self.rules.key:  # else several tasks may have them, and either is the first
                 raise Stop(self.stopping)
         if action.startswith(("accepted", "adjusted")):
             if action != "accepted":
