@@ -343,7 +343,7 @@ class FileCheckpoint:
 
     def note_poison_input(self, key: str, poison: list[dict[str, Any]]) -> None:
         """Store all input that a batch leaves out, so that a re-run leaves out the same input."""
-        make_folder(self._fs, f"{self.root}/deadly")
+        make_folder(self._fs, f"{self.root}/poison")
         self.files.write(f"poison/{key}", poison)
 
     def begin(self, key: str) -> None:
@@ -456,8 +456,8 @@ class FileCheckpoint:
         if batches and batches[-1] > (last_committed or ""):
             raise CheckpointError(
                 f"checkpoint {self.root} holds batch {batch_name(batches[-1])}, which was never committed",
-                why=f"by {self.root}/turns the last batch is {last_name}",
-                do="if this is a copy that has been used on a local disk, delete the folder turns; else go back to an "
+                why=f"by {self.root}/claims the last batch is {last_name}",
+                do="if this is a copy that has been used on a local disk, delete the folder claims; else go back to an "
                 "earlier batch (windbolt checkpoint CK --back-to BATCH)",
             )
 

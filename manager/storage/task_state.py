@@ -409,7 +409,9 @@ class BoltTaskState(DeclaredState):
     """The counters of the bolt, and of the rule of a trigger, by name."""
     user: Mapping[str, Ref] = declared_field(FieldKind.OWN, {}, shown_name="user")
     """The state of a stateful bolt: tables by name, and JSON values under ""."""
-    retractable: Mapping[str, Ref] = declared_field(FieldKind.CODES, {}, key_column=WINDOW_KEY_COLUMN)
+    retractable: Mapping[str, Ref] = declared_field(
+        FieldKind.CODES, {}, key_column=WINDOW_KEY_COLUMN, shown_name="retractable"
+    )
     """For each output stream, the emitted rows that a later firing may retract."""
     needed_until: int | None = value_field()
     """Time in microseconds from which ``user`` is not needed unless another event comes; None if always needed."""

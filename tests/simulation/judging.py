@@ -110,7 +110,7 @@ def _files(folder: str) -> list[str]:
 
 
 def _named(folder: str, base: str) -> str:
-    if folder.endswith("/turns"):
+    if folder.endswith("/claims"):
         return "a turn"  # each run has one of its own
     return (
         base

@@ -173,7 +173,7 @@ def test_a_manifest_that_nobody_has_committed_is_refused(store: S3) -> None:
     files.write(f"manifests/{batch_key(1, False)}", Manifest(batch=1).to_values())
     with pytest.raises(CheckpointError, match="holds batch 1, which was never committed") as told:
         checkpoint(store, "copy", "process 2 on here")
-    assert "delete the folder turns" in told.value.do
+    assert "delete the folder claims" in told.value.do
 
 
 def test_a_plan_is_the_first_one_whoever_made_it(store: S3) -> None:
